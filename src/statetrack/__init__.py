@@ -1,0 +1,3 @@
+"""statetrack: sequence layers that track state."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,143 @@
+"""What a layer is: a map from sequences to sequences with a state that can be carried, stepped and inspected."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from statetrack.errors import InvalidInputError, UnknownNameError
+from statetrack.registry import Registry
+from statetrack.structures import Structure
+
+layers: Registry[type[Layer]] = Registry("layer", "statetrack.layers")
+
+State = tuple[Tensor, ...]
+"""A layer's state: a named tuple of tensors, each with the batch first."""
+
+
+def register(name: str) -> Callable[[type[Layer]], type[Layer]]:
+    """Class decorator that makes a layer known to the library, the command line and the contract suites under ``name``."""
+    return layers.register(name)
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What is known about a layer.
+
+    Attributes:
+        structure: family of the transition matrix.
+        spectrum: where its eigenvalues lie.
+        input_dependent: which parts depend on the input.
+        tracks: what the layer can track, per depth; says "unknown" where nothing is proved.
+        source: paper, with its arXiv number.
+        linear: whether the recurrence is linear in the state.
+        streams: whether one step costs constant memory.
+    """
+
+    structure: str
+    spectrum: str
+    input_dependent: str
+    tracks: str
+    source: str
+    linear: bool = True
+    streams: bool = True
+
+
+class Layer(nn.Module, ABC):
+    """A sequence layer ``(B, L, d_model) -> (B, L, d_model)``.
+
+    A subclass names all its options as keyword-only constructor arguments and defines ``_forward``, ``initial_state`` and
+    ``transitions``. The laws it has to keep are checked by ``statetrack.testing.check_layer``.
+    """
+
+    traits: ClassVar[Traits]
+    d_model: int
+
+    @abstractmethod
+    def _forward(self, x: Tensor, state: Any, cu_seqlens: Tensor | None) -> tuple[Tensor, Any]:
+        """``forward`` on checked arguments, without padding; ``state`` is never None."""
+
+    @abstractmethod
+    def initial_state(self, batch_size: int) -> Any:
+        """The state before the first token: a named tuple of tensors ``(batch_size, ...)``."""
+
+    @abstractmethod
+    def transitions(self, x: Tensor, state: Any = None) -> Structure:
+        """The transition matrices along ``x (B, L, d_model)``, with batch dimensions ``(B, L, H)``.
+
+        For a layer that is not linear in its state: the Jacobians along the run that starts from ``state``.
+        """
+
+    def forward(
+        self, x: Tensor, state: Any = None, *, mask: Tensor | None = None, cu_seqlens: Tensor | None = None
+    ) -> tuple[Tensor, Any]:
+        """Run the layer over whole sequences.
+
+        Args:
+            x: ``(B, L, d_model)``.
+            state: state to start from; None means ``initial_state``.
+            mask: ``(B, L)`` bool, false at padding, which may lie anywhere: it leaves states untouched and its outputs are zero.
+            cu_seqlens: ``(S + 1,)`` offsets of documents packed along ``L`` of a batch of one; states have ``S`` rows.
+
+        Returns:
+            Outputs ``(B, L, d_model)`` and the state after the last token of each row.
+
+        Raises:
+            InvalidInputError: a shape that does not fit, or both ``mask`` and ``cu_seqlens``.
+        """
+        if x.ndim != 3 or x.shape[-1] != self.d_model:
+            raise InvalidInputError(f"{type(self).__name__} needs x of shape (B, L, {self.d_model}), got {tuple(x.shape)}.")
+        if mask is not None:
+            if cu_seqlens is not None:
+                raise InvalidInputError("Give either mask or cu_seqlens, not both.")
+            return self._forward_masked(x, state, mask)
+        if cu_seqlens is not None and x.shape[0] != 1:
+            raise InvalidInputError(f"cu_seqlens describes documents packed into one row; got a batch of {x.shape[0]}.")
+        rows = x.shape[0] if cu_seqlens is None else len(cu_seqlens) - 1
+        return self._forward(x, self.initial_state(rows) if state is None else state, cu_seqlens)
+
+    def _forward_masked(self, x: Tensor, state: Any, mask: Tensor) -> tuple[Tensor, Any]:
+        """Padding is taken out and the rest run as packed documents, so that no layer needs code for padding."""
+        if mask.shape != x.shape[:2] or mask.dtype != torch.bool:
+            raise InvalidInputError(
+                f"mask needs shape {tuple(x.shape[:2])} and dtype bool, got {tuple(mask.shape)} and {mask.dtype}."
+            )
+        offsets = torch.cat([mask.new_zeros(1, dtype=torch.long), mask.sum(1).cumsum(0)])
+        packed, state = self.forward(x[mask].unsqueeze(0), state, cu_seqlens=offsets)
+        y = packed.new_zeros(*x.shape[:2], packed.shape[-1])
+        y[mask] = packed[0]
+        return y, state
+
+    def step(self, x_t: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """One token ``(B, d_model)``: output ``(B, d_model)`` and the new state."""
+        y, state = self.forward(x_t.unsqueeze(1), state)
+        return y.squeeze(1), state
+
+    def set_progress(self, fraction: float) -> None:
+        """Tell the layer how much of its training is done, in [0, 1]; layers with a schedule (annealing) override it."""
+
+
+def layer_options(name: str) -> dict[str, inspect.Parameter]:
+    """The options of a registered layer by name, without ``d_model``."""
+    parameters = inspect.signature(layers.get(name).__init__).parameters
+    return {key: p for key, p in parameters.items() if p.kind is p.KEYWORD_ONLY}
+
+
+def make_layer(name: str, d_model: int, **options: Any) -> Layer:
+    """Build a registered layer.
+
+    Raises:
+        UnknownNameError: no layer, or no option of it, has that name; the nearest ones are named.
+        InvalidInputError: an option's value does not fit.
+    """
+    known = layer_options(name)
+    for key in options:
+        if key not in known:
+            raise UnknownNameError(f"option of {name}", key, known)
+    return layers.get(name)(d_model, **options)  # type: ignore[call-arg]

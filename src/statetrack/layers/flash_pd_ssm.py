@@ -1,0 +1,148 @@
+"""Flash PD-SSM: each token picks one of K trained one-hot matrices.
+
+    h_k[q]  = argmax_i M_k[i, q]                     dictionary, column form
+    k_t     = argmax_k (S u_t)_k                     router
+    x_t     = P_{h_{k_t}} (D(u_t) x_{t-1}) + B u_t ;   y_t = readout(x_t) + d * u_t
+
+Letters: E = ``d_model``, H = heads, N = ``d_state`` per head, K = ``dictionary_size``. Gradients pass both argmaxes straight through, with
+a softmax at temperature tau in their place (slope annealing lowers tau). Source: Flash PD-SSM (arXiv 2605.19150), PD-SSM (2509.22284).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from statetrack.errors import InvalidInputError
+from statetrack.layers.base import Traits, register
+from statetrack.layers.diagonal_generators import Field, Generator, Modulus, checked
+from statetrack.layers.readouts import Readout
+from statetrack.layers.selective import InitialState, SelectiveLayer
+from statetrack.scan import Backend, straight_through
+from statetrack.structures import Orientation, RoutedOneHot
+from statetrack.structures.orientation import choice_dim
+
+Credit = Literal["full", "active"]
+DictionaryInit = Literal["normal", "permutation", "identity"]
+
+
+def initial_dictionary(n_heads: int, size: int, d_state: int, kind: DictionaryInit, scale: float = 2.0) -> Tensor:
+    """``(H, K, N, N)`` scores: normal with deviation ``1 / sqrt(N)``, on top of ``scale`` times a random permutation or the identity."""
+    scores = torch.randn(n_heads, size, d_state, d_state) / math.sqrt(d_state)
+    if kind == "normal":
+        return scores
+    permutations = torch.rand(n_heads, size, d_state).argsort(-1)
+    if kind == "identity":
+        permutations = torch.arange(d_state).expand(n_heads, size, d_state)
+    return scores + scale * torch.nn.functional.one_hot(permutations, d_state)
+
+
+@register("flash-pd-ssm")
+class FlashPDSSM(SelectiveLayer):
+    """Flash PD-SSM layer.
+
+    Args:
+        d_model: E, width of input and output.
+        d_state: N, state size per head.
+        n_heads: H, independent recurrences that read the same input.
+        dictionary_size: K, one-hot matrices per head.
+        orientation: ``"column"`` (``P diag(D)``, can merge states) or ``"row"`` (``diag(D) P``).
+        ste: ``"full"`` credits every alternative, ``"active"`` only what was chosen.
+        temperature: tau of the straight-through softmax.
+        temperature_end: tau when training ends, reached geometrically; None keeps it constant.
+        dictionary_init: ``"normal"``, or normal around random permutations or the identity.
+        d_generator, d_field, d_hidden, modulus, magnitude_bias: see ``DiagonalGenerator``.
+        additive_input: whether ``B u_t`` is added.
+        initial_state: ``"first"`` (``e_1``), ``"zero"`` or ``"learned"``.
+        readout: see ``StateReadout``.
+        skip: add ``d * u``.
+        backend: of the scan.
+
+    Raises:
+        InvalidInputError: an option that does not fit, or a zero initial state without additive input.
+
+    Example:
+        >>> layer = FlashPDSSM(8, d_state=4, dictionary_size=3)
+        >>> y, state = layer(torch.zeros(2, 5, 8))
+        >>> y.shape, state.h.shape
+        (torch.Size([2, 5, 8]), torch.Size([2, 1, 4]))
+    """
+
+    traits = Traits(
+        structure="column- or row-one-hot times diagonal, one of K selections per token",
+        spectrum="roots of cycle products, modulus < 1 (modulus 1 with unit or annealed modulus)",
+        input_dependent="selection, diagonal",
+        tracks="every automaton with N states and K letters in one layer (column form)",
+        source="Flash PD-SSM (arXiv 2605.19150)",
+    )
+
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        d_state: int = 64,
+        n_heads: int = 1,
+        dictionary_size: int = 8,
+        orientation: Orientation = "column",
+        ste: Credit = "full",
+        temperature: float = 1.0,
+        temperature_end: float | None = None,
+        dictionary_init: DictionaryInit = "normal",
+        d_generator: Generator = "mlp",
+        d_field: Field = "complex",
+        d_hidden: int = 2,
+        modulus: Modulus = "sigmoid",
+        magnitude_bias: float | None = 3.0,
+        additive_input: bool = True,
+        initial_state: InitialState = "first",
+        readout: Readout = "affine",
+        skip: bool = True,
+        backend: Backend = "auto",
+    ) -> None:
+        super().__init__(
+            d_model,
+            d_state=d_state,
+            n_heads=n_heads,
+            d_generator=d_generator,
+            d_field=d_field,
+            d_hidden=d_hidden,
+            modulus=modulus,
+            magnitude_bias=magnitude_bias,
+            additive_input=additive_input,
+            initial_state=initial_state,
+            readout=readout,
+            skip=skip,
+            backend=backend,
+        )
+        checked("orientation", orientation, Orientation)
+        checked("ste", ste, Credit)
+        checked("dictionary_init", dictionary_init, DictionaryInit)
+        if dictionary_size < 1 or not 0 < temperature or (temperature_end is not None and temperature_end <= 0):
+            raise InvalidInputError(
+                f"dictionary_size must be at least 1 and temperatures positive; got {dictionary_size}, {temperature}, {temperature_end}."
+            )
+        self.orientation, self.ste, self.dictionary_size = orientation, ste, dictionary_size
+        self.temperatures = (temperature, temperature if temperature_end is None else temperature_end)
+        self.scores = nn.Parameter(initial_dictionary(n_heads, dictionary_size, d_state, dictionary_init))
+        self.router = nn.Linear(d_model, n_heads * dictionary_size, bias=False)
+
+    @property
+    def temperature(self) -> float:
+        """The straight-through temperature at the present point of training."""
+        first, last = self.temperatures
+        return first * (last / first) ** float(self.diagonal.progress)
+
+    def _select(self, u: Tensor, value: Tensor) -> RoutedOneHot:
+        logits = self.router(u).unflatten(-1, (self.n_heads, self.dictionary_size))
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        dim = choice_dim(self.orientation)
+        dictionary, route = self.scores.argmax(dim).to(torch.int16), logits.argmax(-1)
+        if not torch.is_grad_enabled():
+            return RoutedOneHot(dictionary, route, value, self.orientation)
+        tau = self.temperature
+        selection = straight_through(self.scores, dim, tau)
+        routing = straight_through(logits, -1, tau)
+        return RoutedOneHot(dictionary, route, value, self.orientation, selection, routing, self.ste == "full")

@@ -1,0 +1,102 @@
+"""PD-SSM: a one-hot matrix read off a soft mixture of K trained matrices, for every token.
+
+    s_t    = softmax(S u_t)                                     mixture over the dictionary
+    P_t    = hardmax of sum_k s_{t,k} M_k, per column           (row form: per row)
+    x_t    = P_t (D(u_t) x_{t-1}) + B u_t ;   y_t = readout(x_t) + d * u_t
+
+Letters: E = ``d_model``, H = heads, N = ``d_state`` per head, K = ``dictionary_size``. The backward pass takes the softmax at temperature 1
+in place of the hardmax. Source: PD-SSM (arXiv 2509.22284).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from statetrack.errors import InvalidInputError
+from statetrack.layers.base import Traits, register
+from statetrack.layers.diagonal_generators import Field, Generator, Modulus, checked
+from statetrack.layers.flash_pd_ssm import DictionaryInit, initial_dictionary
+from statetrack.layers.readouts import Readout
+from statetrack.layers.selective import InitialState, SelectiveLayer
+from statetrack.scan import Backend
+from statetrack.structures import MixedOneHot, Orientation
+
+
+@register("pd-ssm")
+class PDSSM(SelectiveLayer):
+    """PD-SSM layer.
+
+    Args:
+        d_model: E, width of input and output.
+        d_state: N, state size per head.
+        n_heads: H, independent recurrences that read the same input (the paper has one).
+        dictionary_size: K, matrices mixed per head.
+        orientation: ``"column"`` (``P diag(D)``, as in the paper) or ``"row"`` (``diag(D) P``, as in the authors' state-tracking code).
+        dictionary_init: ``"normal"``, or normal around random permutations or the identity.
+        d_generator, d_field, d_hidden, modulus, magnitude_bias: see ``DiagonalGenerator``.
+        additive_input: whether ``B u_t`` is added.
+        initial_state: ``"first"`` (``e_1``), ``"zero"`` or ``"learned"``.
+        readout: see ``StateReadout``.
+        skip: add ``d * u``.
+        backend: of the scan.
+
+    Raises:
+        InvalidInputError: an option that does not fit, or a zero initial state without additive input.
+    """
+
+    traits = Traits(
+        structure="column- or row-one-hot times diagonal, read off a mixture",
+        spectrum="roots of cycle products, modulus < 1 (modulus 1 with unit or annealed modulus)",
+        input_dependent="selection, diagonal",
+        tracks="every automaton with N states in one layer (column form)",
+        source="PD-SSM (arXiv 2509.22284)",
+    )
+
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        d_state: int = 64,
+        n_heads: int = 1,
+        dictionary_size: int = 8,
+        orientation: Orientation = "column",
+        dictionary_init: DictionaryInit = "normal",
+        d_generator: Generator = "mlp",
+        d_field: Field = "complex",
+        d_hidden: int = 2,
+        modulus: Modulus = "sigmoid",
+        magnitude_bias: float | None = 3.0,
+        additive_input: bool = True,
+        initial_state: InitialState = "first",
+        readout: Readout = "affine",
+        skip: bool = True,
+        backend: Backend = "auto",
+    ) -> None:
+        super().__init__(
+            d_model,
+            d_state=d_state,
+            n_heads=n_heads,
+            d_generator=d_generator,
+            d_field=d_field,
+            d_hidden=d_hidden,
+            modulus=modulus,
+            magnitude_bias=magnitude_bias,
+            additive_input=additive_input,
+            initial_state=initial_state,
+            readout=readout,
+            skip=skip,
+            backend=backend,
+        )
+        checked("orientation", orientation, Orientation)
+        checked("dictionary_init", dictionary_init, DictionaryInit)
+        if dictionary_size < 1:
+            raise InvalidInputError(f"dictionary_size must be at least 1; got {dictionary_size}.")
+        self.orientation, self.dictionary_size = orientation, dictionary_size
+        self.scores = nn.Parameter(initial_dictionary(n_heads, dictionary_size, d_state, dictionary_init))
+        self.router = nn.Linear(d_model, n_heads * dictionary_size, bias=False)
+
+    def _select(self, u: Tensor, value: Tensor) -> MixedOneHot:
+        logits = self.router(u).unflatten(-1, (self.n_heads, self.dictionary_size))
+        mix = logits.to(torch.promote_types(logits.dtype, torch.float32)).softmax(-1)
+        return MixedOneHot(self.scores.to(mix.dtype), mix, value, self.orientation)

@@ -1,0 +1,119 @@
+"""What PD-SSM, Flash PD-SSM and the complex diagonal layer share: everything but the choice of ``P``.
+
+    x_t = P(u_t) D(u_t) x_{t-1} + B u_t          (column form; row form: D P)
+    y_t = readout(x_t) + d * u_t
+
+Letters: E = ``d_model``, H = heads, N = ``d_state`` per head, ``u (B, L, E)`` layer input, ``x (B, L, H, N)`` state.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from statetrack.errors import InvalidInputError
+from statetrack.layers.base import Layer
+from statetrack.layers.diagonal_generators import DiagonalGenerator, Field, Generator, Modulus, checked
+from statetrack.layers.readouts import Readout, StateReadout
+from statetrack.scan import Backend, scan
+from statetrack.scan.backends import Transitions
+from statetrack.structures import MixedOneHot, RoutedOneHot, Structure
+
+InitialState = Literal["first", "zero", "learned"]
+
+
+class VectorState(NamedTuple):
+    """Attributes:
+    h: ``(B, H, N)`` state of every head.
+    """
+
+    h: Tensor
+
+
+class SelectiveLayer(Layer):
+    """Common constructor and forward pass; a subclass turns the input and the diagonal into transitions."""
+
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        d_state: int,
+        n_heads: int,
+        d_generator: Generator,
+        d_field: Field,
+        d_hidden: int,
+        modulus: Modulus,
+        magnitude_bias: float | None,
+        additive_input: bool,
+        initial_state: InitialState,
+        readout: Readout,
+        skip: bool,
+        backend: Backend,
+    ) -> None:
+        super().__init__()
+        if min(d_model, d_state, n_heads, d_hidden) < 1:
+            raise InvalidInputError(
+                f"d_model, d_state, n_heads and d_hidden must be at least 1; got {d_model}, {d_state}, {n_heads}, {d_hidden}."
+            )
+        checked("initial_state", initial_state, InitialState)
+        if initial_state == "zero" and not additive_input:
+            raise InvalidInputError("initial_state='zero' with additive_input=False keeps the state at zero; change one of them.")
+        self.d_model, self.d_state, self.n_heads, self.backend = d_model, d_state, n_heads, backend
+        self.is_complex = d_field == "complex"
+        self.diagonal = DiagonalGenerator(
+            d_model,
+            n_heads,
+            d_state,
+            kind=d_generator,
+            field=d_field,
+            modulus=modulus,
+            hidden=d_hidden,
+            magnitude_bias=magnitude_bias,
+        )
+        size = n_heads * d_state
+        self.input = nn.Linear(d_model, 2 * size if self.is_complex else size, bias=False) if additive_input else None
+        if self.input is not None:
+            nn.init.normal_(self.input.weight, std=1 / math.sqrt(2 * size))
+        start = torch.zeros(n_heads, d_state, 2 if self.is_complex else 1)
+        if initial_state != "zero":
+            start[:, 0, 0] = 1.0
+        if initial_state == "learned":
+            self.start = nn.Parameter(start)
+        else:
+            self.register_buffer("start", start)
+        self.readout = StateReadout(d_model, n_heads, d_state, kind=readout, is_complex=self.is_complex, skip=skip)
+
+    @abstractmethod
+    def _select(self, u: Tensor, value: Tensor) -> Transitions:
+        """Transitions from the input ``u`` and the diagonal ``value (B, L, H, N)``."""
+
+    def initial_state(self, batch_size: int) -> VectorState:
+        start = self.start.to(torch.promote_types(self.start.dtype, torch.float32))
+        start = torch.view_as_complex(start.contiguous()) if self.is_complex else start.squeeze(-1)
+        return VectorState(start.expand(batch_size, self.n_heads, self.d_state))
+
+    def transitions(self, x: Tensor, state: VectorState | None = None) -> Structure:
+        found = self._select(x, self.diagonal(x))
+        return found.expand() if isinstance(found, RoutedOneHot | MixedOneHot) else found
+
+    def _forward(self, x: Tensor, state: VectorState, cu_seqlens: Tensor | None) -> tuple[Tensor, VectorState]:
+        transitions = self._select(x, self.diagonal(x))
+        states, final = scan(transitions, self._inputs(x), state.h, cu_seqlens=cu_seqlens, backend=self.backend)
+        return self.readout(states, x), VectorState(final)
+
+    def _inputs(self, u: Tensor) -> Tensor | None:
+        if self.input is None:
+            return None
+        b = self.input(u)
+        b = b.to(torch.promote_types(b.dtype, torch.float32))
+        if self.is_complex:
+            re, im = b.chunk(2, dim=-1)
+            b = torch.complex(re.contiguous(), im.contiguous())
+        return b.unflatten(-1, (self.n_heads, self.d_state))
+
+    def set_progress(self, fraction: float) -> None:
+        self.diagonal.progress.fill_(fraction)

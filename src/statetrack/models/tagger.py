@@ -1,0 +1,110 @@
+"""Sequence tagger: token embedding, a stack of blocks, class scores at every position."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor, nn
+
+from statetrack.errors import InvalidInputError
+from statetrack.layers import make_layer
+from statetrack.layers.diagonal_generators import checked
+from statetrack.models.blocks import Block, Norm
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """A stack of equal blocks.
+
+    Attributes:
+        d_model: width.
+        n_layers: number of blocks.
+        norm: ``"pre"``, ``"post"`` or ``"none"``.
+        residual: add each block's input to its output.
+        feedforward: hidden width of a feed-forward after each layer as a multiple of ``d_model``; 0 for none.
+        dropout: rate in [0, 1).
+        layer: options of the layer, see ``statetrack list layers``.
+    """
+
+    d_model: int = 64
+    n_layers: int = 1
+    norm: Norm = "post"
+    residual: bool = False
+    feedforward: int = 0
+    dropout: float = 0.0
+    layer: dict[str, Any] = field(default_factory=dict)
+
+
+class Tagger(nn.Module):
+    """Class scores ``(B, L, n_classes)`` from tokens ``(B, L)``; a classifier is a tagger read at the last position.
+
+    Args:
+        layer: registered name of the layer.
+        vocab_size: number of token ids.
+        n_classes: number of classes.
+        config: the stack.
+
+    Raises:
+        UnknownNameError: no such layer or option.
+        InvalidInputError: a size or option that does not fit.
+    """
+
+    def __init__(self, layer: str, vocab_size: int, n_classes: int, config: ModelConfig) -> None:
+        super().__init__()
+        checked("norm", config.norm, Norm)
+        if config.n_layers < 1 or config.d_model < 1 or vocab_size < 1 or n_classes < 1:
+            raise InvalidInputError(
+                "n_layers, d_model, vocab_size and n_classes must be at least 1; got "
+                f"{config.n_layers}, {config.d_model}, {vocab_size}, {n_classes}."
+            )
+        if not 0 <= config.dropout < 1 or config.feedforward < 0:
+            raise InvalidInputError(
+                f"dropout must lie in [0, 1) and feedforward be at least 0; got {config.dropout}, {config.feedforward}."
+            )
+        self.vocab_size, self.n_classes = vocab_size, n_classes
+        self.embedding = nn.Embedding(vocab_size, config.d_model)
+        self.blocks = nn.ModuleList(
+            Block(
+                make_layer(layer, config.d_model, **config.layer),
+                norm=config.norm,
+                residual=config.residual,
+                feedforward=config.feedforward,
+                dropout=config.dropout,
+            )
+            for _ in range(config.n_layers)
+        )
+        self.norm = nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
+        self.head = nn.Linear(config.d_model, n_classes)
+
+    def forward(
+        self, tokens: Tensor, states: list[Any] | None = None, *, mask: Tensor | None = None, cu_seqlens: Tensor | None = None
+    ) -> tuple[Tensor, list[Any]]:
+        """Scores and the states of all layers after the last token; ``mask`` and ``cu_seqlens`` as in ``Layer.forward``."""
+        x, out = self.features(tokens, states, mask=mask, cu_seqlens=cu_seqlens)
+        return self.head(x), out
+
+    def features(self, tokens: Tensor, states: list[Any] | None = None, **where: Any) -> tuple[Tensor, list[Any]]:
+        """What the head reads, ``(B, L, d_model)``, and the states."""
+        if tokens.ndim != 2:
+            raise InvalidInputError(f"tokens need shape (B, L), got {tuple(tokens.shape)}.")
+        x = self.embedding(tokens)
+        out = []
+        for i, block in enumerate(self.blocks):
+            x, state = block(x, None if states is None else states[i], **where)
+            out.append(state)
+        return self.norm(x), out
+
+    def initial_state(self, batch_size: int) -> list[Any]:
+        """The states before the first token."""
+        return [block.layer.initial_state(batch_size) for block in self.blocks]  # type: ignore[operator, union-attr]
+
+    def step(self, tokens: Tensor, states: list[Any]) -> tuple[Tensor, list[Any]]:
+        """Scores ``(B, n_classes)`` and new states after one token ``(B,)``."""
+        scores, states = self.forward(tokens.unsqueeze(1), states)
+        return scores.squeeze(1), states
+
+    def set_progress(self, fraction: float) -> None:
+        """Pass the share of training done to every layer."""
+        for block in self.blocks:
+            block.layer.set_progress(fraction)  # type: ignore[operator, union-attr]

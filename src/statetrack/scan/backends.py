@@ -1,0 +1,66 @@
+"""Which code runs a scan: the choice is explicit, refused with a reason where it cannot run, and logged once."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+from functools import lru_cache
+from typing import Literal, get_args
+
+from torch import Tensor
+
+from statetrack.errors import BackendError, InvalidInputError
+from statetrack.structures import BlockDiagonal, ColumnOneHot, Diagonal, MixedOneHot, RoutedOneHot, RowOneHot, Structure
+
+Backend = Literal["auto", "reference", "tree", "cpu"]
+Transitions = Structure | RoutedOneHot | MixedOneHot
+
+_log = logging.getLogger("statetrack.scan")
+_CPU_STRUCTURES = (Diagonal, ColumnOneHot, RowOneHot, RoutedOneHot, MixedOneHot)
+
+
+@lru_cache(maxsize=1)
+def _numba_missing() -> bool:
+    return importlib.util.find_spec("numba") is None
+
+
+def _cpu_obstacle(transitions: Transitions, device: str) -> str | None:
+    if not isinstance(transitions, _CPU_STRUCTURES):
+        return f"it has no kernel for {type(transitions).__name__}"
+    if device != "cpu":
+        return f"the tensors are on {device!r}"
+    if _numba_missing():
+        return "numba is not installed (pip install numba)"
+    return None
+
+
+@lru_cache(maxsize=64)
+def _announce(structure: str, backend: str, why: str) -> None:
+    _log.info("scan of %s runs on the %s backend%s", structure, backend, why)
+
+
+def choose_backend(transitions: Transitions, values: Tensor, backend: Backend) -> Backend:
+    """The backend to use.
+
+    Raises:
+        InvalidInputError: no backend of that name.
+        BackendError: the one asked for cannot run here; the message says why.
+    """
+    if backend not in get_args(Backend):
+        raise InvalidInputError(f"backend {backend!r} is not one of {', '.join(get_args(Backend))}.")
+    name = type(transitions).__name__
+    if backend in ("reference", "tree"):
+        return backend
+    obstacle = _cpu_obstacle(transitions, values.device.type)
+    if backend == "cpu":
+        if obstacle:
+            raise BackendError(f"backend 'cpu' cannot scan {name} here: {obstacle}. Use backend='tree' or 'auto'.")
+        return backend
+    if obstacle is None:
+        chosen: Backend = "cpu"
+    else:
+        # A product of dense matrices costs N^3, a step N^2: trees only pay where products are cheap.
+        cheap = isinstance(transitions, (BlockDiagonal, *_CPU_STRUCTURES))
+        chosen = "tree" if cheap else "reference"
+    _announce(name, chosen, f" ({obstacle})" if obstacle else "")
+    return chosen

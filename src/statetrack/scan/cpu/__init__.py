@@ -1,0 +1,1 @@
+"""CPU kernels: numba loops behind ``torch.library`` custom ops, forward and backward."""

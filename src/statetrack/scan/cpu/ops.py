@@ -1,0 +1,147 @@
+"""Custom ops over the loops: they compile under ``torch.compile(fullgraph=True)`` and carry their own backward.
+
+All ops take flat tokens: ``value (T, H, N)``, ``inputs (T, H, N)`` or None, ``initial (S, H, N)``, ``offsets (S + 1,)`` int64. They return
+``(states (T, H, N), final (S, H, N))``, and nothing they return shares memory with an argument.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from statetrack.scan.cpu import loops
+from statetrack.scan.cpu.threads import over_ranges
+
+Flat = np.ndarray[Any, Any]
+
+
+def flat(x: Tensor | None, like: Tensor) -> Flat:
+    """A contiguous one-dimensional view or copy; an empty array of the right dtype for None."""
+    if x is None:
+        x = like.new_empty(0)
+    return x.detach().resolve_conj().contiguous().view(-1).numpy()
+
+
+@torch.library.custom_op("statetrack::diagonal_scan", mutates_args=())
+def diagonal_scan(value: Tensor, inputs: Tensor | None, initial: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
+    """Diagonal recurrence."""
+    _, n_heads, n = value.shape
+    states, final = torch.empty(value.shape, dtype=value.dtype), torch.empty(initial.shape, dtype=value.dtype)
+    d, b, x0 = flat(value, value), flat(inputs, value), flat(initial, value)
+    ends, y, last = offsets.numpy(), flat(states, value), flat(final, value)
+    over_ranges(
+        len(initial) * n_heads,
+        lambda lo, hi: loops.diagonal_forward(d, b, inputs is not None, x0, ends, n_heads, n, y, last, lo, hi),
+    )
+    return states, final
+
+
+@torch.library.custom_op("statetrack::diagonal_scan_backward", mutates_args=())
+def diagonal_scan_backward(
+    value: Tensor, states: Tensor, initial: Tensor, offsets: Tensor, g_states: Tensor, g_final: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of value, inputs and initial state."""
+    _, n_heads, n = value.shape
+    g_value, g_inputs, carry = torch.empty_like(states), torch.empty_like(states), g_final.clone().contiguous()
+    d, x, x0, ends, g = flat(value, value), flat(states, value), flat(initial, value), offsets.numpy(), flat(g_states, value)
+    c, out_d, out_b = flat(carry, value), flat(g_value, value), flat(g_inputs, value)
+    over_ranges(
+        len(initial) * n_heads,
+        lambda lo, hi: loops.diagonal_backward(d, x, x0, ends, n_heads, n, g, c, out_d, out_b, lo, hi),
+    )
+    return g_value, g_inputs, carry
+
+
+@torch.library.custom_op("statetrack::one_hot_scan", mutates_args=())
+def one_hot_scan(
+    maps: Tensor, rows: Tensor, value: Tensor, inputs: Tensor | None, initial: Tensor, offsets: Tensor, column: bool
+) -> tuple[Tensor, Tensor]:
+    """One-hot recurrence; ``maps (R, N)`` int16 or int32, ``rows (T, H)`` int64 picks a map for each token and head."""
+    _, n_heads, n = value.shape
+    states, final = torch.empty(value.shape, dtype=value.dtype), torch.empty(initial.shape, dtype=value.dtype)
+    table, pick = maps.contiguous().numpy(), flat(rows, rows)
+    d, b, x0 = flat(value, value), flat(inputs, value), flat(initial, value)
+    ends, y, last = offsets.numpy(), flat(states, value), flat(final, value)
+    over_ranges(
+        len(initial) * n_heads,
+        lambda lo, hi: loops.one_hot_forward(
+            column, table, pick, d, b, inputs is not None, x0, ends, n_heads, n, y, last, lo, hi
+        ),
+    )
+    return states, final
+
+
+@torch.library.custom_op("statetrack::one_hot_scan_backward", mutates_args=())
+def one_hot_scan_backward(
+    maps: Tensor,
+    rows: Tensor,
+    value: Tensor,
+    states: Tensor,
+    initial: Tensor,
+    offsets: Tensor,
+    column: bool,
+    g_states: Tensor,
+    g_final: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of value, inputs and initial state."""
+    _, n_heads, n = value.shape
+    g_value, g_inputs, carry = torch.empty_like(states), torch.empty_like(states), g_final.clone().contiguous()
+    table, pick = maps.contiguous().numpy(), flat(rows, rows)
+    d, x, x0, ends, g = flat(value, value), flat(states, value), flat(initial, value), offsets.numpy(), flat(g_states, value)
+    c, out_d, out_b = flat(carry, value), flat(g_value, value), flat(g_inputs, value)
+    over_ranges(
+        len(initial) * n_heads,
+        lambda lo, hi: loops.one_hot_backward(
+            column, table, pick, d, x, x0, ends, n_heads, n, g, c, out_d, out_b, lo, hi
+        ),
+    )
+    return g_value, g_inputs, carry
+
+
+@diagonal_scan.register_fake
+def _(value, inputs, initial, offsets):  # type: ignore[no-untyped-def]
+    return torch.empty(value.shape, dtype=value.dtype), torch.empty(initial.shape, dtype=value.dtype)
+
+
+@one_hot_scan.register_fake
+def _(maps, rows, value, inputs, initial, offsets, column):  # type: ignore[no-untyped-def]
+    return torch.empty(value.shape, dtype=value.dtype), torch.empty(initial.shape, dtype=value.dtype)
+
+
+@diagonal_scan_backward.register_fake
+def _(value, states, initial, offsets, g_states, g_final):  # type: ignore[no-untyped-def]
+    return torch.empty_like(states), torch.empty_like(states), torch.empty_like(initial)
+
+
+@one_hot_scan_backward.register_fake
+def _(maps, rows, value, states, initial, offsets, column, g_states, g_final):  # type: ignore[no-untyped-def]
+    return torch.empty_like(states), torch.empty_like(states), torch.empty_like(initial)
+
+
+def _save_diagonal(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    value, b, initial, offsets = inputs
+    ctx.save_for_backward(value, output[0], initial, offsets)
+    ctx.has_inputs = b is not None
+
+
+def _diagonal_gradients(ctx: Any, g_states: Tensor, g_final: Tensor) -> tuple[Tensor | None, ...]:
+    g_value, g_inputs, g_initial = diagonal_scan_backward(*ctx.saved_tensors, g_states, g_final)
+    return g_value, g_inputs if ctx.has_inputs else None, g_initial, None
+
+
+def _save_one_hot(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    maps, rows, value, b, initial, offsets, ctx.column = inputs
+    ctx.save_for_backward(maps, rows, value, output[0], initial, offsets)
+    ctx.has_inputs = b is not None
+
+
+def _one_hot_gradients(ctx: Any, g_states: Tensor, g_final: Tensor) -> tuple[Tensor | None, ...]:
+    g_value, g_inputs, g_initial = one_hot_scan_backward(*ctx.saved_tensors, ctx.column, g_states, g_final)
+    return None, None, g_value, g_inputs if ctx.has_inputs else None, g_initial, None, None
+
+
+diagonal_scan.register_autograd(_diagonal_gradients, setup_context=_save_diagonal)
+one_hot_scan.register_autograd(_one_hot_gradients, setup_context=_save_one_hot)

@@ -1,0 +1,28 @@
+"""Thread policy of the CPU kernels: as many threads as torch uses, set by ``torch.set_num_threads``.
+
+The kernels are serial loops that release the GIL; work is cut into contiguous ranges and each range runs on a thread of one pool.
+Ranges never share an output and partial sums are added in a fixed order, so results do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+
+import torch
+
+
+@lru_cache(maxsize=4)
+def _pool(n_threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(n_threads, thread_name_prefix="statetrack-scan")
+
+
+def over_ranges(n_items: int, work: Callable[[int, int], None]) -> None:
+    """Call ``work(start, stop)`` on ranges that cover ``range(n_items)``."""
+    n_threads = min(torch.get_num_threads(), n_items)
+    if n_threads <= 1:
+        work(0, n_items)
+        return
+    cuts = [n_items * i // n_threads for i in range(n_threads + 1)]
+    list(_pool(n_threads).map(work, cuts[:-1], cuts[1:]))

@@ -1,0 +1,7 @@
+"""Training: a resumable loop, curricula over lengths, evaluation per length, run folders."""
+
+from statetrack.training.config import EvalConfig, LengthConfig, OptimConfig, TrainConfig
+from statetrack.training.run import Run, build_model
+from statetrack.training.trainer import Observer, resume, train
+
+__all__ = ["EvalConfig", "LengthConfig", "Observer", "OptimConfig", "Run", "TrainConfig", "build_model", "resume", "train"]

@@ -1,0 +1,112 @@
+"""Checkpoints: a folder per step with weights and optimiser state (safetensors) and the rest (JSON), written atomically."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from statetrack.errors import RunError
+from statetrack.training.curriculum import Curriculum
+from statetrack.training.files import new_folder, read_json, write_json
+
+_KEEP = 2
+
+
+@dataclass
+class Progress:
+    """Where a run stands, besides its weights.
+
+    Attributes:
+        step: steps taken.
+        curriculum: the present stage.
+        attempt: how often the weights were drawn anew.
+        attempt_start: step at which the present weights were drawn.
+        decay_start: step at which the last phase of ``"hold-decay"`` began.
+        cpu_seconds: processor time spent on training and validation by this process.
+        validation: last validation accuracy.
+        finished: whether training is over.
+    """
+
+    step: int
+    curriculum: Curriculum
+    attempt: int = 0
+    attempt_start: int = 0
+    decay_start: int | None = None
+    cpu_seconds: float = 0.0
+    validation: float | None = None
+    finished: bool = False
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Progress:
+        """The inverse of ``dataclasses.asdict``."""
+        known = {f.name for f in fields(cls)}
+        if set(data) != known:
+            raise RunError("The checkpoint was written by another version of statetrack and cannot be continued.")
+        return cls(**{**data, "curriculum": Curriculum(**data["curriculum"])})
+
+
+def save_checkpoint(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> Path:
+    """Write ``folder/step-XXXXXXXX`` and drop all but the last two.
+
+    Raises:
+        RunError: the disk is full or refuses; earlier checkpoints are untouched.
+    """
+    from safetensors.torch import save_file
+
+    path = folder / f"step-{progress.step:08d}"
+    try:
+        with new_folder(path) as temporary:
+            save_file(_contiguous(model.state_dict()), temporary / "model.safetensors")
+            save_file(_flatten(optimizer), temporary / "optimizer.safetensors")
+            write_json(temporary / "progress.json", asdict(progress))
+    except Exception as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        kept = [p.name for p in checkpoints(folder)]
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise RunError(f"Cannot write the checkpoint of step {progress.step}: {reason}. Complete ones: {', '.join(kept) or 'none'}.") from error
+    for old in checkpoints(folder)[:-_KEEP]:
+        shutil.rmtree(old, ignore_errors=True)
+    return path
+
+
+def load_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Progress:
+    """Restore weights, and the optimiser's state if one is given. Raises ``RunError`` when the files do not fit."""
+    from safetensors.torch import load_file
+
+    try:
+        model.load_state_dict(load_file(path / "model.safetensors"))
+        if optimizer is not None:
+            _unflatten(optimizer, load_file(path / "optimizer.safetensors"))
+    except (RuntimeError, OSError, KeyError, ValueError) as error:
+        raise RunError(f"{path} does not fit the run's configuration: {str(error).splitlines()[0]}") from error
+    except Exception as error:
+        raise RunError(f"{path} is damaged: {error}") from error
+    return Progress.from_dict(read_json(path / "progress.json"))
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """Complete checkpoints, oldest first."""
+    return sorted(folder.glob("step-*"))
+
+
+def _contiguous(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+
+
+def _flatten(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    state = optimizer.state_dict()["state"]
+    return _contiguous({f"{i}.{name}": tensor for i, entry in state.items() for name, tensor in entry.items()})
+
+
+def _unflatten(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, tensor in tensors.items():
+        i, name = key.split(".", 1)
+        state.setdefault(int(i), {})[name] = tensor
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

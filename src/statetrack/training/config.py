@@ -1,0 +1,158 @@
+"""Everything that determines a training run, as one frozen object that goes to ``config.json`` and back."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from statetrack.errors import InvalidInputError
+from statetrack.layers.diagonal_generators import checked
+from statetrack.models import ModelConfig
+
+Schedule = Literal["cosine", "hold-decay"]
+
+
+@dataclass(frozen=True)
+class OptimConfig:
+    """AdamW and its learning rate.
+
+    Attributes:
+        lr: peak learning rate.
+        min_lr: learning rate at the end.
+        weight_decay: on weight matrices; embeddings, biases, norms and the parameters of transitions are free of it.
+        beta1: AdamW's first decay rate.
+        beta2: AdamW's second decay rate.
+        clip: largest norm of the whole gradient; 0 leaves it alone.
+        warmup: share of ``steps`` with linear warm-up from 0.
+        schedule: ``"cosine"`` decays from the end of the warm-up on; ``"hold-decay"`` holds the peak until the model has learnt (see
+            ``LengthConfig.threshold``) or the budget forces the end, then decays over ``decay_steps`` and finishes.
+        decay_steps: length of the last phase of ``"hold-decay"``.
+        anneal_from: with ``"cosine"``, the share of ``steps`` after which layers that anneal begin to; with ``"hold-decay"`` they anneal
+            during the first four fifths of the decay.
+    """
+
+    lr: float = 2e-3
+    min_lr: float = 1e-5
+    weight_decay: float = 0.01
+    beta1: float = 0.9
+    beta2: float = 0.999
+    clip: float = 1.0
+    warmup: float = 0.05
+    schedule: Schedule = "hold-decay"
+    decay_steps: int = 500
+    anneal_from: float = 0.5
+
+
+@dataclass(frozen=True)
+class LengthConfig:
+    """Lengths of the training words.
+
+    Attributes:
+        low: shortest.
+        high: longest.
+        start: longest length of the first stage of a curriculum; None trains on the whole range from the first step.
+        growth: factor by which the longest length grows when a stage is learnt.
+        threshold: running training accuracy at which a stage counts as learnt.
+        mixed: draw a length for each word; otherwise one for each batch.
+    """
+
+    low: int = 3
+    high: int = 40
+    start: int | None = 6
+    growth: float = 1.5
+    threshold: float = 0.95
+    mixed: bool = True
+
+
+@dataclass(frozen=True)
+class EvalConfig:
+    """What is measured while training; none of it is the test split.
+
+    Attributes:
+        every: steps between validations.
+        low: shortest validation word.
+        high: longest validation word.
+        n: number of validation words.
+        stop_at: validation accuracy at which training may end (``"cosine"``: at once; ``"hold-decay"``: the decay begins).
+    """
+
+    every: int = 250
+    low: int = 40
+    high: int = 256
+    n: int = 512
+    stop_at: float = 0.995
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """A training run.
+
+    Attributes:
+        layer: registered name of the layer.
+        task: registered name of the task.
+        task_options: options of the task.
+        model: the stack.
+        optim: optimiser and schedule.
+        lengths: lengths and curriculum.
+        evaluation: validation.
+        seed: of initialisation, data and dropout.
+        steps: most steps that may be taken.
+        batch_size: words per step, over all processes.
+        restart_after: re-draw the initial weights when the first stage of the curriculum is not learnt within that many steps; None never
+            does. Only training accuracy is looked at, and the steps count towards ``steps``.
+        checkpoint_every: steps between checkpoints.
+        threads: CPU threads of each process.
+    """
+
+    layer: str
+    task: str
+    task_options: dict[str, Any] = field(default_factory=dict)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    lengths: LengthConfig = field(default_factory=LengthConfig)
+    evaluation: EvalConfig = field(default_factory=EvalConfig)
+    seed: int = 0
+    steps: int = 3000
+    batch_size: int = 128
+    restart_after: int | None = None
+    checkpoint_every: int = 500
+    threads: int = 1
+
+    def validate(self) -> None:
+        """Raise ``InvalidInputError`` for values no run can have."""
+        checked("schedule", self.optim.schedule, Schedule)
+        positive = {
+            "steps": self.steps,
+            "batch_size": self.batch_size,
+            "checkpoint_every": self.checkpoint_every,
+            "threads": self.threads,
+            "lr": self.optim.lr,
+            "evaluation.every": self.evaluation.every,
+            "evaluation.n": self.evaluation.n,
+            "decay_steps": self.optim.decay_steps,
+        }
+        for name, value in positive.items():
+            if not value > 0:
+                raise InvalidInputError(f"{name} must be positive, got {value}.")
+        if not 1 <= self.lengths.low <= self.lengths.high:
+            raise InvalidInputError(f"lengths must satisfy 1 <= low <= high, got {self.lengths.low}..{self.lengths.high}.")
+        if self.lengths.start is not None and not self.lengths.low <= self.lengths.start:
+            raise InvalidInputError(f"lengths.start {self.lengths.start} lies below lengths.low {self.lengths.low}.")
+        if not self.lengths.growth > 1:
+            raise InvalidInputError(f"lengths.growth must exceed 1, got {self.lengths.growth}.")
+        if not 0 <= self.optim.warmup < 1:
+            raise InvalidInputError(f"warmup is a share of the steps in [0, 1), got {self.optim.warmup}.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> TrainConfig:
+        """The inverse of ``to_dict``. Raises ``InvalidInputError`` for fields this version does not know."""
+        parts = {"model": ModelConfig, "optim": OptimConfig, "lengths": LengthConfig, "evaluation": EvalConfig}
+        try:
+            return cls(**{key: parts[key](**value) if key in parts else value for key, value in data.items()})
+        except TypeError as error:
+            raise InvalidInputError(f"The configuration does not fit this version: {error}.") from error

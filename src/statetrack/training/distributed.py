@@ -1,0 +1,69 @@
+"""Data-parallel training under ``torchrun``: every process draws the same batch and works on its share of the rows."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from statetrack.errors import InvalidInputError
+from statetrack.tasks import Batch
+
+
+@dataclass(frozen=True)
+class Workers:
+    """The processes of a run.
+
+    Attributes:
+        rank: number of this process.
+        count: number of processes.
+    """
+
+    rank: int = 0
+    count: int = 1
+
+    @classmethod
+    def join(cls) -> Workers:
+        """Join the process group that ``torchrun`` describes in the environment; alone without one."""
+        count = int(os.environ.get("WORLD_SIZE", "1"))
+        if count == 1:
+            return cls()
+        if not dist.is_initialized():
+            dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+        return cls(dist.get_rank(), count)
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process writes files."""
+        return self.rank == 0
+
+    def share(self, batch: Batch) -> Batch:
+        """The rows of this process."""
+        if self.count == 1:
+            return batch
+        if len(batch.inputs) < self.count:
+            raise InvalidInputError(f"batch_size {len(batch.inputs)} is smaller than the number of processes, {self.count}.")
+        return Batch(*(tensor[self.rank :: self.count] for tensor in batch))
+
+    def wrap(self, module: nn.Module) -> nn.Module:
+        """The module with gradients averaged over processes."""
+        return module if self.count == 1 else nn.parallel.DistributedDataParallel(module)
+
+    def total(self, values: Tensor) -> Tensor:
+        """Sum over processes."""
+        if self.count > 1:
+            dist.all_reduce(values)
+        return values
+
+    def wait(self) -> None:
+        """Wait for all processes."""
+        if self.count > 1:
+            dist.barrier()
+
+    def leave(self) -> None:
+        """Close the process group."""
+        if self.count > 1 and dist.is_initialized():
+            dist.destroy_process_group()

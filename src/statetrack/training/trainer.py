@@ -1,0 +1,194 @@
+"""The training loop."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from statetrack.errors import NumericalError, RunError
+from statetrack.models import Dropout
+from statetrack.tasks import Batch, stream
+from statetrack.training.checkpoint import Progress, load_checkpoint, save_checkpoint
+from statetrack.training.config import TrainConfig
+from statetrack.training.curriculum import Curriculum
+from statetrack.training.distributed import Workers
+from statetrack.training.evaluate import evaluation_set, pooled_accuracy
+from statetrack.training.objective import Objective
+from statetrack.training.optim import learning_rate, make_optimizer, progress
+from statetrack.training.run import Run, build_model
+
+Observer = Callable[[dict[str, Any]], None]
+"""Called after every step with its record: step, steps, loss, accuracy, longest, lr, and validation where there was one."""
+
+_LOG_EVERY = 25
+
+
+def train(config: TrainConfig, out: str | Path, *, observer: Observer | None = None) -> Run:
+    """Train from scratch into a new run folder.
+
+    Args:
+        config: the run.
+        out: folder to create.
+        observer: called with the record of every step.
+
+    Raises:
+        RunError: the folder is in use, or the disk refuses.
+        NumericalError: the loss is not a number; the batch is saved in the run folder.
+        InvalidInputError: a configuration that cannot run.
+    """
+    workers = Workers.join()
+    run = Run.create(out, config) if workers.leads else Run(Path(out), config)
+    return Trainer(run, workers, observer).train()
+
+
+def resume(path: str | Path, *, observer: Observer | None = None) -> Run:
+    """Continue a run from its newest checkpoint, bit for bit as if it had not stopped (from the start if it has none).
+
+    Raises:
+        RunError: no run of this version in that folder.
+    """
+    return Trainer(Run.open(path), Workers.join(), observer).train(resumed=True)
+
+
+class Trainer:
+    """One run in progress."""
+
+    def __init__(self, run: Run, workers: Workers, observer: Observer | None) -> None:
+        self.run, self.config, self.workers, self.observer = run, run.config, workers, observer
+        torch.set_num_threads(self.config.threads)
+        self.progress = Progress(0, Curriculum.begin(self.config.lengths))
+        held_out = self.config.evaluation
+        self.validation = evaluation_set(run.task, held_out.low, held_out.high, held_out.n, self.config.seed, "validation")
+        self._build()
+
+    def _build(self) -> None:
+        """Model, optimiser and objective with the initial weights of the present attempt."""
+        self.model = build_model(self.config, self.run.task, self.progress.attempt)
+        self.dropout = torch.Generator()
+        for module in self.model.modules():
+            if isinstance(module, Dropout):
+                module.generator = self.dropout
+        self.optimizer = make_optimizer(self.model, self.config.optim)
+        self.objective = self.workers.wrap(Objective(self.model))
+
+    def train(self, *, resumed: bool = False) -> Run:
+        """Take all steps that are left."""
+        if resumed:
+            self._restore()
+        try:
+            while not self.progress.finished:
+                self._timed_step()
+                if self.progress.finished or self.progress.step % self.config.checkpoint_every == 0:
+                    self._save()
+        except KeyboardInterrupt:
+            self._save()
+            raise
+        finally:
+            self.workers.leave()
+        return self.run
+
+    def _restore(self) -> None:
+        try:
+            path = self.run.latest_checkpoint()
+        except RunError:
+            self.run.forget_after(-1)
+            return
+        self.progress = self.run.progress()
+        self._build()
+        load_checkpoint(path, self.model, self.optimizer)
+        if self.workers.leads:
+            self.run.forget_after(self.progress.step)
+
+    def _save(self) -> None:
+        if self.workers.leads:
+            save_checkpoint(self.run.checkpoint_folder, self.model, self.optimizer, self.progress)
+        self.workers.wait()
+
+    def _timed_step(self) -> None:
+        began = time.process_time()
+        record = self._step()
+        self.progress.cpu_seconds += time.process_time() - began
+        last = self.progress.finished
+        if self.workers.leads and (last or self.progress.step % _LOG_EVERY == 0 or "validation" in record):
+            self.run.log({**record, "cpu_seconds": round(self.progress.cpu_seconds, 3)})
+        if self.observer is not None:
+            self.observer({**record, "steps": self.config.steps, "finished": last})
+
+    def _step(self) -> dict[str, Any]:
+        now, config = self.progress, self.config
+        decay_start = None if now.decay_start is None else now.decay_start - now.attempt_start
+        position = (now.step - now.attempt_start, config.steps - now.attempt_start, decay_start, config.optim)
+        lr = learning_rate(*position)
+        self.model.set_progress(progress(*position))
+        loss, accuracy = self._update(lr)
+        now.curriculum.update(accuracy, config.lengths)
+        now.step += 1
+        record: dict[str, Any] = {
+            "step": now.step,
+            "loss": loss,
+            "accuracy": accuracy,
+            "longest": int(now.curriculum.longest),
+            "lr": lr,
+            "attempt": now.attempt,
+        }
+        self._decide(record)
+        return record
+
+    def _update(self, lr: float) -> tuple[float, float]:
+        """One step of the optimiser: mean loss and accuracy over the whole batch."""
+        now, config = self.progress, self.config
+        generator = stream(config.seed, "train", now.step)
+        lengths = now.curriculum.draw(config.batch_size, config.lengths, generator)
+        batch = self.run.task.sample(config.batch_size, lengths, generator)
+        self.dropout.manual_seed(int(stream(config.seed, "train", now.step).integers(1 << 62)) + self.workers.rank)
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        outcome = self.objective(self.workers.share(batch))
+        sums = torch.stack([outcome.loss.detach().double(), outcome.correct.double(), torch.tensor(float(outcome.labels)).double()])
+        loss_sum, correct, labels = self.workers.total(sums).tolist()
+        if not math.isfinite(loss_sum):
+            self._fail(batch)
+        self.optimizer.zero_grad(set_to_none=True)
+        # Workers average gradients, so each scales its sum by the number of workers to give the mean over all labels.
+        (outcome.loss * (self.workers.count / labels)).backward()
+        if config.optim.clip:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.optim.clip)
+        self.optimizer.step()
+        return loss_sum / labels, correct / labels
+
+    def _decide(self, record: dict[str, Any]) -> None:
+        """Validate when due; begin the last phase, stop, or start over when the rules say so."""
+        now, config = self.progress, self.config
+        learnt = False
+        if now.step % config.evaluation.every == 0 or now.step == config.steps:
+            now.validation = record["validation"] = pooled_accuracy(self.model, self.validation)
+            learnt = now.validation >= config.evaluation.stop_at and now.curriculum.complete(config.lengths)
+        if config.optim.schedule == "cosine":
+            now.finished = learnt or now.step >= config.steps
+            return
+        if now.decay_start is None and (learnt or now.step >= config.steps - config.optim.decay_steps):
+            now.decay_start = now.step
+        now.finished = now.decay_start is not None and now.step >= min(config.steps, now.decay_start + config.optim.decay_steps)
+        if now.finished and "validation" not in record:
+            now.validation = record["validation"] = pooled_accuracy(self.model, self.validation)
+        stuck = config.restart_after is not None and now.step - now.attempt_start >= config.restart_after
+        if stuck and now.curriculum.grown == 0 and now.decay_start is None:
+            now.attempt += 1
+            now.attempt_start = now.step
+            now.curriculum = Curriculum.begin(config.lengths)
+            self._build()
+
+    def _fail(self, batch: Batch) -> None:
+        from safetensors.torch import save_file
+
+        path = self.run.path / "failed_batch.safetensors"
+        if self.workers.leads:
+            save_file({name: tensor.contiguous() for name, tensor in batch._asdict().items()}, path)
+        raise NumericalError(
+            f"The loss is not finite at step {self.progress.step}. The batch is in {path}; continue from the last checkpoint with a lower --optim.lr."
+        )
