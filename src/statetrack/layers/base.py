@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from statetrack.errors import InvalidInputError, UnknownNameError
 from statetrack.registry import Registry
+from statetrack.scan.offsets import checked_offsets
 from statetrack.structures import Structure
 
 layers: Registry[type[Layer]] = Registry("layer", "statetrack.layers")
@@ -97,8 +98,8 @@ class Layer(nn.Module, ABC):
             if cu_seqlens is not None:
                 raise InvalidInputError("Give either mask or cu_seqlens, not both.")
             return self._forward_masked(x, state, mask)
-        if cu_seqlens is not None and x.shape[0] != 1:
-            raise InvalidInputError(f"cu_seqlens describes documents packed into one row; got a batch of {x.shape[0]}.")
+        if cu_seqlens is not None:
+            cu_seqlens = checked_offsets(cu_seqlens, *x.shape[:2])
         rows = x.shape[0] if cu_seqlens is None else len(cu_seqlens) - 1
         return self._forward(x, self.initial_state(rows) if state is None else state, cu_seqlens)
 

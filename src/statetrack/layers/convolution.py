@@ -12,7 +12,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from statetrack.layers.precision import at_least_float32
+from statetrack.layers.precision import zero_state
 
 
 class CausalConvolution(nn.Module):
@@ -37,7 +37,7 @@ class CausalConvolution(nn.Module):
 
     def initial_state(self, batch_size: int) -> Tensor:
         """Zeros ``(B, W - 1, C)``."""
-        return at_least_float32(self.weight.new_zeros(batch_size, self.width - 1, self.weight.shape[0]))
+        return zero_state(self, batch_size, self.width - 1, self.weight.shape[0])
 
     def forward(self, x: Tensor, state: Tensor, cu_seqlens: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Outputs ``(B, L, C)`` in the dtype of ``x`` and the new state ``(B, W - 1, C)``, or ``(S, W - 1, C)`` for packed documents."""

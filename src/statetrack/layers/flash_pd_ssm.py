@@ -29,7 +29,7 @@ Credit = Literal["full", "active"]
 DictionaryInit = Literal["normal", "permutation", "identity"]
 
 
-def initial_dictionary(n_heads: int, size: int, d_state: int, kind: DictionaryInit, scale: float = 2.0) -> Tensor:
+def initial_dictionary(n_heads: int, size: int, d_state: int, kind: DictionaryInit, scale: float = 0.5) -> Tensor:
     """``(H, K, N, N)`` scores: normal with deviation ``1 / sqrt(N)``, on top of ``scale`` times a random permutation or the identity."""
     scores = torch.randn(n_heads, size, d_state, d_state) / math.sqrt(d_state)
     if kind == "normal":
@@ -139,10 +139,11 @@ class FlashPDSSM(SelectiveLayer):
         logits = self.router(u).unflatten(-1, (self.n_heads, self.dictionary_size))
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         dim = choice_dim(self.orientation)
-        dictionary, route = self.scores.argmax(dim).to(torch.int16), logits.argmax(-1)
+        choice, route = self.scores.detach().argmax(dim), logits.detach().argmax(-1)
+        dictionary = choice.to(torch.int16)
         if not torch.is_grad_enabled():
             return RoutedOneHot(dictionary, route, value, self.orientation)
         tau = self.temperature
-        selection = straight_through(self.scores, dim, tau)
-        routing = straight_through(logits, -1, tau)
+        selection = straight_through(self.scores, dim, tau, choice)
+        routing = straight_through(logits, -1, tau, route)
         return RoutedOneHot(dictionary, route, value, self.orientation, selection, routing, self.ste == "full")

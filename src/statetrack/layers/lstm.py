@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from statetrack.errors import InvalidInputError
 from statetrack.layers.base import Layer, Traits, register
-from statetrack.layers.precision import at_least_float32
+from statetrack.layers.precision import zero_state
 from statetrack.layers.sequential import cell_weights, run_cell
 from statetrack.structures import Dense
 
@@ -66,8 +66,7 @@ class LSTM(Layer):
         self.out = nn.Linear(d_state, d_model)
 
     def initial_state(self, batch_size: int) -> LSTMState:
-        zeros = at_least_float32(self.out.weight.new_zeros(batch_size, self.d_state))
-        return LSTMState(zeros, zeros.clone())
+        return LSTMState(zero_state(self, batch_size, self.d_state), zero_state(self, batch_size, self.d_state))
 
     def transitions(self, x: Tensor, state: LSTMState | None = None) -> Dense:
         """Jacobians of the joint state ``[h; c]`` along the run, ``(B, L, 1, 2N, 2N)``."""

@@ -20,7 +20,7 @@ from torch.nn.functional import silu, softplus
 from statetrack.errors import InvalidInputError
 from statetrack.layers.base import Layer, Traits, register
 from statetrack.layers.convolution import CausalConvolution
-from statetrack.layers.precision import KeepsFloat32, at_least_float32
+from statetrack.layers.precision import KeepsFloat32, at_least_float32, zero_state
 from statetrack.scan import Backend, scan
 from statetrack.structures import Diagonal
 
@@ -102,7 +102,7 @@ class Mamba(KeepsFloat32, Layer):
         self.out_proj = nn.Linear(channels, d_model, bias=False)
 
     def initial_state(self, batch_size: int) -> MambaState:
-        return MambaState(self.conv.initial_state(batch_size), self.A_log.new_zeros(batch_size, *self.A_log.shape))
+        return MambaState(self.conv.initial_state(batch_size), zero_state(self, batch_size, *self.A_log.shape))
 
     def transitions(self, x: Tensor, state: MambaState | None = None) -> Diagonal:
         state = self.initial_state(x.shape[0]) if state is None else state

@@ -17,6 +17,11 @@ def at_least_float32(x: Tensor) -> Tensor:
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
+def zero_state(module: nn.Module, *shape: int) -> Tensor:
+    """Zeros on the device of a module, in its dtype but at least float32."""
+    return at_least_float32(next(module.parameters()).new_zeros(shape))
+
+
 class KeepsFloat32(nn.Module):
     """Mixin for modules whose parameters named in ``float32_parameters`` stay float32 under ``.half()`` and ``.bfloat16()``.
 
@@ -27,7 +32,7 @@ class KeepsFloat32(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         before = {name: self.get_parameter(name).detach() for name in self.float32_parameters}
-        super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         for name, value in before.items():
             parameter = self.get_parameter(name)
             if torch.finfo(parameter.dtype).bits < 32 <= torch.finfo(value.dtype).bits:

@@ -18,9 +18,9 @@ Readout = Literal["affine", "real", "mlp", "gated"]
 
 def parts(states: Tensor) -> Tensor:
     """``(B, L, H N)`` or, for complex states, real and imaginary parts ``(B, L, 2 H N)``."""
-    if states.is_complex():
-        states = torch.cat([states.real, states.imag], dim=-1)
-    return states.flatten(-2)
+    if not states.is_complex():
+        return states.flatten(-2)
+    return torch.cat([states.real.flatten(-2), states.imag.flatten(-2)], dim=-1)
 
 
 class StateReadout(nn.Module):

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from statetrack.errors import InvalidInputError
 from statetrack.layers.base import Layer, Traits, register
-from statetrack.layers.precision import at_least_float32
+from statetrack.layers.precision import zero_state
 from statetrack.layers.sequential import cell_weights, run_cell
 from statetrack.structures import Dense
 
@@ -62,7 +62,7 @@ class RNN(Layer):
         self.out = nn.Linear(d_state, d_model)
 
     def initial_state(self, batch_size: int) -> RNNState:
-        return RNNState(at_least_float32(self.out.weight.new_zeros(batch_size, self.d_state)))
+        return RNNState(zero_state(self, batch_size, self.d_state))
 
     def transitions(self, x: Tensor, state: RNNState | None = None) -> Dense:
         """``diag(1 - h_t^2) W`` along the run, ``(B, L, 1, N, N)``."""

@@ -45,7 +45,7 @@ def _run_documents(cell: nn.RNNBase, x: Tensor, hidden: Hidden, cu_seqlens: Tens
     filled = lengths.nonzero().squeeze(1)
     if not len(filled):
         return x.new_zeros(*x.shape[:2], cell.hidden_size), hidden
-    documents = torch.split(x[0], lengths[filled].tolist())
+    documents = list(torch.split(x[0], lengths[filled].tolist()))
     y, final = _run(cell, pack_sequence(documents, enforce_sorted=False), tuple(h[filled] for h in hidden))
     rows = unpack_sequence(cast(PackedSequence, y))
     return torch.cat(rows).unsqueeze(0), tuple(h.index_copy(0, filled, f) for h, f in zip(hidden, final, strict=True))

@@ -16,7 +16,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from statetrack.errors import InvalidInputError
 from statetrack.layers.base import Layer, Traits, register
-from statetrack.layers.precision import at_least_float32
+from statetrack.layers.precision import at_least_float32, zero_state
 
 
 class KeyValueCache(NamedTuple):
@@ -75,8 +75,8 @@ class Transformer(Layer):
         self.out = nn.Linear(n_heads * d_head, d_model, bias=False)
 
     def initial_state(self, batch_size: int) -> KeyValueCache:
-        empty = at_least_float32(self.out.weight.new_zeros(batch_size, 0, self.n_heads, self.d_head))
-        return KeyValueCache(empty, empty.clone(), torch.zeros(batch_size, dtype=torch.long, device=empty.device))
+        k, v = (zero_state(self, batch_size, 0, self.n_heads, self.d_head) for _ in range(2))
+        return KeyValueCache(k, v, torch.zeros(batch_size, dtype=torch.long, device=k.device))
 
     def transitions(self, x: Tensor, state: KeyValueCache | None = None) -> NoReturn:
         raise InvalidInputError("transformer has no recurrence of fixed size, hence no transition matrices.")

@@ -12,6 +12,7 @@ from torch import Tensor
 from statetrack.errors import InvalidInputError
 from statetrack.scan.backends import Backend, Transitions, choose_backend
 from statetrack.scan.mixture import mixture_choice, mixture_lift
+from statetrack.scan.offsets import checked_offsets
 from statetrack.scan.reference import reference_scan
 from statetrack.scan.straight_through import dense_selection, routed_lift
 from statetrack.scan.tree import tree_scan
@@ -193,7 +194,7 @@ def _validated(
     n_rows, length, n_heads = batch
     if inputs is not None and inputs.shape != (*batch, n):
         raise InvalidInputError(f"inputs need shape (B, L, H, N) = {(*batch, n)}, got {tuple(inputs.shape)}.")
-    offsets = None if cu_seqlens is None else _checked_offsets(cu_seqlens, n_rows, length)
+    offsets = None if cu_seqlens is None else checked_offsets(cu_seqlens, n_rows, length)
     documents = n_rows if offsets is None else len(offsets) - 1
     if initial is not None and initial.shape != (documents, n_heads, n):
         raise InvalidInputError(
@@ -223,15 +224,3 @@ def _cast(transitions: Transitions, dtype: torch.dtype) -> Transitions:
     if isinstance(transitions, RoutedOneHot | MixedOneHot | ColumnOneHot | RowOneHot | Diagonal):
         return replace(transitions, value=transitions.value.to(dtype))
     return transitions.map_batch(lambda tensor, _: tensor.to(dtype))
-
-
-def _checked_offsets(cu_seqlens: Tensor, n_rows: int, length: int) -> Tensor:
-    if n_rows != 1:
-        raise InvalidInputError(f"cu_seqlens describes documents packed into one row; got a batch of {n_rows}.")
-    if cu_seqlens.ndim != 1 or len(cu_seqlens) < 1 or cu_seqlens.is_floating_point():
-        raise InvalidInputError(f"cu_seqlens needs shape (documents + 1,) and an integer dtype, got {tuple(cu_seqlens.shape)}.")
-    offsets = cu_seqlens.long()
-    if not torch.compiler.is_compiling():
-        if offsets[0] != 0 or offsets[-1] != length or (offsets.diff() < 0).any():
-            raise InvalidInputError(f"cu_seqlens must rise from 0 to the packed length {length}, got {offsets.tolist()[:8]}...")
-    return offsets

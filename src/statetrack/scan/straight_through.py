@@ -10,13 +10,16 @@ from statetrack.structures.dense import Dense
 from statetrack.structures.orientation import choice_dim
 
 
-def straight_through(scores: Tensor, dim: int, temperature: float = 1.0) -> Tensor:
+def straight_through(scores: Tensor, dim: int, temperature: float = 1.0, index: Tensor | None = None) -> Tensor:
     """One-hot of the largest score along ``dim``; its gradient is that of ``softmax(scores / temperature)``.
+
+    ``index`` is ``scores.argmax(dim)``, for callers that have it.
 
     Slope annealing lowers ``temperature`` during training. Source: PD-SSM (arXiv 2509.22284), Flash PD-SSM (arXiv 2605.19150).
     """
     soft = (scores / temperature).softmax(dim)
-    hard = torch.zeros_like(soft).scatter_(dim, scores.argmax(dim, keepdim=True), 1.0)
+    index = scores.argmax(dim) if index is None else index
+    hard = torch.zeros_like(soft).scatter_(dim, index.unsqueeze(dim), 1.0)
     return hard + (soft - soft.detach())
 
 

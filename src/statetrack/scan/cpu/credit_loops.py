@@ -1,8 +1,8 @@
-"""Straight-through credit for a routed one-hot scan: gradients of the dictionary's and the router's one-hot choices.
+"""Straight-through credit for a routed one-hot scan: the loops.
 
 With ``P`` the selection and ``A = P diag(D)`` (column) or ``diag(D) P`` (row), the gradient of ``P`` at one token is the outer
-product ``Re(conj(u) v^T)`` of a cotangent ``u`` and a state ``v``; it is added up per dictionary entry and paired with every map.
-Real and imaginary parts are kept as rows of small real buffers, because complex numbers do not vectorise.
+product ``Re(conj(u) v^T)`` of a cotangent ``u`` and a state ``v``. Both are kept as ``(H, parts, N, T)`` real, one or two parts, with tokens
+innermost and sorted by route: then pairing them with a map is a product of contiguous rows, and so is a sum over one route's tokens.
 """
 
 from __future__ import annotations
@@ -13,59 +13,52 @@ from statetrack.scan.cpu.loops import _jit
 
 
 @_jit
-def _factors(column, is_complex, d_t, x, g, u, v):
-    for q in range(len(g)):
-        left = g[q] if column else np.conj(d_t[q]) * g[q]
-        right = d_t[q] * x[q] if column else x[q]
-        u[0, q], v[0, q] = left.real, right.real
-        if is_complex:
-            u[1, q], v[1, q] = left.imag, right.imag
+def credit_factors(column, is_complex, d, states, x0, offsets, position, n_heads, n, g_b, u, v, start, stop):
+    """Fill ``u`` and ``v`` for work items ``s * H + h``; ``position (T * H,)`` is a token's place in its head's sorted order."""
+    for w in range(start, stop):
+        s, h = w // n_heads, w % n_heads
+        for t in range(offsets[s], offsets[s + 1]):
+            token = t * n_heads + h
+            base, place = token * n, position[token]
+            before = base - n_heads * n
+            x = states[before : before + n] if t > offsets[s] else x0[w * n : (w + 1) * n]
+            g, d_t = g_b[base : base + n], d[base : base + n]
+            for q in range(n):
+                left = g[q] if column else np.conj(d_t[q]) * g[q]
+                right = d_t[q] * x[q] if column else x[q]
+                u[h, 0, q, place], v[h, 0, q, place] = left.real, right.real
+                if is_complex:
+                    u[h, 1, q, place], v[h, 1, q, place] = left.imag, right.imag
 
 
 @_jit
-def _score(m, scattered, straight):
-    """``sum_q scattered[m[q]] straight[q]``: the credit of the selection with map ``m``, for one part."""
-    total = scattered[0] * 0
-    for q in range(len(m)):
-        total += scattered[m[q]] * straight[q]
-    return total
-
-
-@_jit
-def routed_credit(
-    column, full, is_complex, maps, route, d, states, x0, offsets, n_heads, n, g_b, g_selection, g_routing, start, stop
-):
-    """Fill ``g_routing (tokens * H, K)`` and add to ``g_selection (blocks, H, K, N, N)``.
-
-    Work item ``block * H + h`` is one head of one block of sequences; blocks are a fixed number, so sums have a fixed order.
-    """
-    n_blocks, n_entries, n_parts = g_selection.shape[0], g_selection.shape[2], 2 if is_complex else 1
-    n_sequences = len(offsets) - 1
-    u, v = np.empty((n_parts, n), g_selection.dtype), np.empty((n_parts, n), g_selection.dtype)
+def full_routing_credit(column, maps, n_entries, u, v, out, start, stop):
+    """``out (H * K, T)``: the credit ``<P_k, Re(conj(u) v^T)>`` of every entry at every token; work items are heads and entries."""
     scattered, straight = (u, v) if column else (v, u)
     for item in range(start, stop):
-        block, h = item // n_heads, item % n_heads
-        for s in range(n_sequences * block // n_blocks, n_sequences * (block + 1) // n_blocks):
-            for t in range(offsets[s], offsets[s + 1]):
-                token = t * n_heads + h
-                base = token * n
-                before = base - n_heads * n
-                first = (s * n_heads + h) * n
-                x = states[before : before + n] if t > offsets[s] else x0[first : first + n]
-                _factors(column, is_complex, d[base : base + n], x, g_b[base : base + n], u, v)
-                k = route[token]
-                for part in range(n_parts):
-                    left, right = u[part], v[part]
-                    if full:
-                        for other in range(n_entries):
-                            g_routing[token, other] += _score(maps[h * n_entries + other], scattered[part], straight[part])
-                        for i in range(n):
-                            row, weight = g_selection[block, h, k, i], left[i]
-                            for q in range(n):
-                                row[q] += weight * right[q]
-                    else:
-                        m = maps[h * n_entries + k]
-                        g_routing[token, k] += _score(m, scattered[part], straight[part])
-                        for q in range(n):
-                            i, j = (m[q], q) if column else (q, m[q])
-                            g_selection[block, h, k, i, j] += left[i] * right[j]
+        h, total = item // n_entries, out[item]
+        for part in range(u.shape[1]):
+            for q in range(u.shape[2]):
+                a, b = scattered[h, part, maps[item, q]], straight[h, part, q]
+                for t in range(len(total)):
+                    total[t] += a[t] * b[t]
+
+
+@_jit
+def active_credit(column, maps, ends, n_entries, u, v, out, g_selection, start, stop):
+    """The same for the chosen entries alone, and their credit per state in ``g_selection (H * K, N, N)``.
+
+    Entry ``k`` of head ``h`` was chosen by the tokens ``ends[h * K + k] .. ends[h * K + k + 1]`` (counted within the head).
+    """
+    scattered, straight = (u, v) if column else (v, u)
+    for item in range(start, stop):
+        h = item // n_entries
+        first, last = ends[item, 0], ends[item, 1]
+        for part in range(u.shape[1]):
+            for q in range(u.shape[2]):
+                a, b = scattered[h, part, maps[item, q]], straight[h, part, q]
+                i, j = (maps[item, q], q) if column else (q, maps[item, q])
+                for t in range(first, last):
+                    product = a[t] * b[t]
+                    out[item, t] += product
+                    g_selection[item, i, j] += product

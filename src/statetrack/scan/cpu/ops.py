@@ -25,6 +25,11 @@ def flat(x: Tensor | None, like: Tensor) -> Flat:
     return x.detach().resolve_conj().contiguous().view(-1).numpy()
 
 
+def map_table(maps: Tensor) -> Flat:
+    """``(R, N)`` int16 maps as unsigned numbers, which spares the loops a test for negative indices."""
+    return maps.contiguous().numpy().view(np.uint16)
+
+
 @torch.library.custom_op("statetrack::diagonal_scan", mutates_args=())
 def diagonal_scan(value: Tensor, inputs: Tensor | None, initial: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
     """Diagonal recurrence."""
@@ -59,10 +64,10 @@ def diagonal_scan_backward(
 def one_hot_scan(
     maps: Tensor, rows: Tensor, value: Tensor, inputs: Tensor | None, initial: Tensor, offsets: Tensor, column: bool
 ) -> tuple[Tensor, Tensor]:
-    """One-hot recurrence; ``maps (R, N)`` int16 or int32, ``rows (T, H)`` int64 picks a map for each token and head."""
+    """One-hot recurrence; ``maps (R, N)`` int16, ``rows (T, H)`` int64 picks a map for each token and head."""
     _, n_heads, n = value.shape
     states, final = torch.empty(value.shape, dtype=value.dtype), torch.empty(initial.shape, dtype=value.dtype)
-    table, pick = maps.contiguous().numpy(), flat(rows, rows)
+    table, pick = map_table(maps), flat(rows, rows)
     d, b, x0 = flat(value, value), flat(inputs, value), flat(initial, value)
     ends, y, last = offsets.numpy(), flat(states, value), flat(final, value)
     over_ranges(
@@ -89,7 +94,7 @@ def one_hot_scan_backward(
     """Gradients of value, inputs and initial state."""
     _, n_heads, n = value.shape
     g_value, g_inputs, carry = torch.empty_like(states), torch.empty_like(states), g_final.clone().contiguous()
-    table, pick = maps.contiguous().numpy(), flat(rows, rows)
+    table, pick = map_table(maps), flat(rows, rows)
     d, x, x0, ends, g = flat(value, value), flat(states, value), flat(initial, value), offsets.numpy(), flat(g_states, value)
     c, out_d, out_b = flat(carry, value), flat(g_value, value), flat(g_inputs, value)
     over_ranges(

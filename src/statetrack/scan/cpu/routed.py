@@ -8,12 +8,8 @@ import torch
 from torch import Tensor
 
 from statetrack.scan.cpu import credit_loops
-from statetrack.scan.cpu.ops import flat, one_hot_scan, one_hot_scan_backward
+from statetrack.scan.cpu.ops import flat, map_table, one_hot_scan, one_hot_scan_backward
 from statetrack.scan.cpu.threads import over_ranges
-
-_CREDIT_BLOCKS = 4
-"""Partial sums of the dictionary's gradient. A constant, so that sums have the same order on any number of threads."""
-
 
 def _rows(dictionary: Tensor, route: Tensor) -> Tensor:
     heads = torch.arange(dictionary.shape[0]) * dictionary.shape[1]
@@ -52,25 +48,80 @@ def routed_scan_backward(
     g_final: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of value, inputs, initial state, selection and routing."""
-    n_heads, n_entries, n = dictionary.shape
-    maps = dictionary.flatten(0, 1).contiguous()
+    maps = dictionary.flatten(0, 1)
     g_value, g_inputs, g_initial = one_hot_scan_backward(
         maps, _rows(dictionary, route), value, states, initial, offsets, column, g_states, g_final
     )
-    blocks = max(1, min(_CREDIT_BLOCKS, len(initial)))
-    real = value.real.dtype
-    g_selection = torch.zeros(blocks, n_heads, n_entries, n, n, dtype=real)
-    g_routing = torch.zeros(*route.shape, n_entries, dtype=real)
-    table, pick = maps.numpy(), flat(route, route)
-    d, x, x0, ends, g = flat(value, value), flat(states, value), flat(initial, value), offsets.numpy(), flat(g_inputs, value)
-    out_p, out_r = g_selection.numpy(), g_routing.flatten(0, 1).numpy()
-    over_ranges(
-        blocks * n_heads,
-        lambda lo, hi: credit_loops.routed_credit(
-            column, full, value.is_complex(), table, pick, d, x, x0, ends, n_heads, n, g, out_p, out_r, lo, hi
-        ),
-    )
-    return g_value, g_inputs, g_initial, g_selection.sum(0), g_routing
+    credit = _Credit(dictionary, route, value, states, initial, offsets, column, g_inputs)
+    g_selection, g_routing = credit.full() if full else credit.active()
+    return g_value, g_inputs, g_initial, g_selection, g_routing
+
+
+class _Credit:
+    """Cotangents and states of all tokens, sorted by route, and what the choices get from them."""
+
+    def __init__(
+        self,
+        dictionary: Tensor,
+        route: Tensor,
+        value: Tensor,
+        states: Tensor,
+        initial: Tensor,
+        offsets: Tensor,
+        column: bool,
+        g_inputs: Tensor,
+    ) -> None:
+        self.column, self.shape = column, dictionary.shape
+        n_heads, n_entries, n = dictionary.shape
+        self.table = map_table(dictionary.flatten(0, 1))
+        order = route.argsort(dim=0, stable=True)
+        self.position = torch.empty_like(order).scatter_(0, order, torch.arange(len(route)).unsqueeze(1).expand_as(order))
+        counts = torch.zeros(n_heads, n_entries, dtype=torch.int64).scatter_add_(1, route.mT, torch.ones_like(route.mT))
+        ends = counts.cumsum(1)
+        self.spans = torch.stack([ends - counts, ends], dim=-1)
+        n_parts = 2 if value.is_complex() else 1
+        self.u, self.v = (torch.empty(n_heads, n_parts, n, len(route), dtype=value.real.dtype) for _ in range(2))
+        d, x, x0, g = flat(value, value), flat(states, value), flat(initial, value), flat(g_inputs, value)
+        place, edges, u, v = flat(self.position, route), offsets.numpy(), self.u.numpy(), self.v.numpy()
+        over_ranges(
+            len(initial) * n_heads,
+            lambda lo, hi: credit_loops.credit_factors(
+                column, n_parts == 2, d, x, x0, edges, place, n_heads, n, g, u, v, lo, hi
+            ),
+        )
+
+    def full(self) -> tuple[Tensor, Tensor]:
+        """Credit of every alternative: selection ``(H, K, N, N)`` and routing ``(T, H, K)``."""
+        n_heads, n_entries, n = self.shape
+        routing = self.u.new_zeros(n_heads * n_entries, self.u.shape[-1])
+        u, v, out = self.u.numpy(), self.v.numpy(), routing.numpy()
+        over_ranges(
+            n_heads * n_entries,
+            lambda lo, hi: credit_loops.full_routing_credit(self.column, self.table, n_entries, u, v, out, lo, hi),
+        )
+        selection = self.u.new_zeros(n_heads, n_entries, n, n)
+        for h, head in enumerate(self.spans.tolist()):
+            for k, (first, last) in enumerate(head):
+                for left, right in zip(self.u[h], self.v[h], strict=True):
+                    if last > first:
+                        selection[h, k].addmm_(left[:, first:last], right[:, first:last].mT)
+        return selection, self._by_token(routing)
+
+    def active(self) -> tuple[Tensor, Tensor]:
+        """Credit of what was chosen, in the same shapes."""
+        n_heads, n_entries, n = self.shape
+        routing = self.u.new_zeros(n_heads * n_entries, self.u.shape[-1])
+        selection = self.u.new_zeros(n_heads * n_entries, n, n)
+        u, v, out, credited, ends = self.u.numpy(), self.v.numpy(), routing.numpy(), selection.numpy(), self.spans.flatten(0, 1).numpy()
+        over_ranges(
+            n_heads * n_entries,
+            lambda lo, hi: credit_loops.active_credit(self.column, self.table, ends, n_entries, u, v, out, credited, lo, hi),
+        )
+        return selection.unflatten(0, (n_heads, n_entries)), self._by_token(routing)
+
+    def _by_token(self, sorted_credit: Tensor) -> Tensor:
+        by_place = sorted_credit.unflatten(0, self.shape[:2]).permute(2, 0, 1)
+        return by_place.gather(0, self.position.unsqueeze(-1).expand_as(by_place))
 
 
 @routed_scan.register_fake

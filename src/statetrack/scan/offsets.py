@@ -1,0 +1,25 @@
+"""Offsets of documents that are packed one after another into a batch of one row."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from statetrack.errors import InvalidInputError
+
+
+def checked_offsets(cu_seqlens: Tensor, n_rows: int, length: int) -> Tensor:
+    """``cu_seqlens`` as int64.
+
+    Raises:
+        InvalidInputError: a batch of more than one row, or offsets that do not rise from 0 to ``length``.
+    """
+    if n_rows != 1:
+        raise InvalidInputError(f"cu_seqlens describes documents packed into one row; got a batch of {n_rows}.")
+    if cu_seqlens.ndim != 1 or len(cu_seqlens) < 1 or cu_seqlens.is_floating_point():
+        raise InvalidInputError(f"cu_seqlens needs shape (documents + 1,) and an integer dtype, got {tuple(cu_seqlens.shape)}.")
+    offsets = cu_seqlens.long()
+    if not torch.compiler.is_compiling():
+        if offsets[0] != 0 or offsets[-1] != length or (offsets.diff() < 0).any():
+            raise InvalidInputError(f"cu_seqlens must rise from 0 to the packed length {length}, got {offsets.tolist()[:8]}...")
+    return offsets
