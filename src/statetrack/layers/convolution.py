@@ -40,7 +40,7 @@ class CausalConvolution(nn.Module):
         return zero_state(self, batch_size, self.width - 1, self.weight.shape[0])
 
     def forward(self, x: Tensor, state: Tensor, cu_seqlens: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Outputs ``(B, L, C)`` in the dtype of ``x`` and the new state ``(B, W - 1, C)``, or ``(S, W - 1, C)`` for packed documents."""
+        """Outputs ``(B, L, C)`` in the dtype of ``x`` and the new state ``(B, W - 1, C)``, with a row per packed document."""
         if cu_seqlens is None:
             line = torch.cat([state, x.to(state.dtype)], dim=1)
             return self._slide(line).to(x.dtype), line[:, x.shape[1] :]

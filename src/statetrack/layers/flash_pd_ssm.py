@@ -10,7 +10,6 @@ a softmax at temperature tau in their place (slope annealing lowers tau). Source
 
 from __future__ import annotations
 
-import math
 from typing import Literal
 
 import torch
@@ -19,6 +18,8 @@ from torch import Tensor, nn
 from statetrack.errors import InvalidInputError
 from statetrack.layers.base import Traits, register
 from statetrack.layers.diagonal_generators import Field, Generator, Modulus, checked
+from statetrack.layers.dictionary import DictionaryInit, initial_dictionary
+from statetrack.layers.precision import at_least_float32
 from statetrack.layers.readouts import Readout
 from statetrack.layers.selective import InitialState, SelectiveLayer
 from statetrack.scan import Backend, straight_through
@@ -26,18 +27,6 @@ from statetrack.structures import Orientation, RoutedOneHot
 from statetrack.structures.orientation import choice_dim
 
 Credit = Literal["full", "active"]
-DictionaryInit = Literal["normal", "permutation", "identity"]
-
-
-def initial_dictionary(n_heads: int, size: int, d_state: int, kind: DictionaryInit, scale: float = 0.5) -> Tensor:
-    """``(H, K, N, N)`` scores: normal with deviation ``1 / sqrt(N)``, on top of ``scale`` times a random permutation or the identity."""
-    scores = torch.randn(n_heads, size, d_state, d_state) / math.sqrt(d_state)
-    if kind == "normal":
-        return scores
-    permutations = torch.rand(n_heads, size, d_state).argsort(-1)
-    if kind == "identity":
-        permutations = torch.arange(d_state).expand(n_heads, size, d_state)
-    return scores + scale * torch.nn.functional.one_hot(permutations, d_state)
 
 
 @register("flash-pd-ssm")
@@ -54,6 +43,7 @@ class FlashPDSSM(SelectiveLayer):
         temperature: tau of the straight-through softmax.
         temperature_end: tau when training ends, reached geometrically; None keeps it constant.
         dictionary_init: ``"normal"``, or normal around random permutations or the identity.
+        dictionary_scale: weight of the permutations or the identity against the noise.
         d_generator, d_field, d_hidden, modulus, magnitude_bias: see ``DiagonalGenerator``.
         additive_input: whether ``B u_t`` is added.
         initial_state: ``"first"`` (``e_1``), ``"zero"`` or ``"learned"``.
@@ -91,6 +81,7 @@ class FlashPDSSM(SelectiveLayer):
         temperature: float = 1.0,
         temperature_end: float | None = None,
         dictionary_init: DictionaryInit = "normal",
+        dictionary_scale: float = 2.0,
         d_generator: Generator = "mlp",
         d_field: Field = "complex",
         d_hidden: int = 2,
@@ -119,14 +110,11 @@ class FlashPDSSM(SelectiveLayer):
         )
         checked("orientation", orientation, Orientation)
         checked("ste", ste, Credit)
-        checked("dictionary_init", dictionary_init, DictionaryInit)
-        if dictionary_size < 1 or not 0 < temperature or (temperature_end is not None and temperature_end <= 0):
-            raise InvalidInputError(
-                f"dictionary_size must be at least 1 and temperatures positive; got {dictionary_size}, {temperature}, {temperature_end}."
-            )
+        if not temperature > 0 or (temperature_end is not None and not temperature_end > 0):
+            raise InvalidInputError(f"temperatures must be positive; got {temperature} and {temperature_end}.")
         self.orientation, self.ste, self.dictionary_size = orientation, ste, dictionary_size
         self.temperatures = (temperature, temperature if temperature_end is None else temperature_end)
-        self.scores = nn.Parameter(initial_dictionary(n_heads, dictionary_size, d_state, dictionary_init))
+        self.scores = nn.Parameter(initial_dictionary(n_heads, dictionary_size, d_state, dictionary_init, dictionary_scale))
         self.router = nn.Linear(d_model, n_heads * dictionary_size, bias=False)
 
     @property
@@ -137,13 +125,13 @@ class FlashPDSSM(SelectiveLayer):
 
     def _select(self, u: Tensor, value: Tensor) -> RoutedOneHot:
         logits = self.router(u).unflatten(-1, (self.n_heads, self.dictionary_size))
-        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        scores, logits = at_least_float32(self.scores), at_least_float32(logits)
         dim = choice_dim(self.orientation)
-        choice, route = self.scores.detach().argmax(dim), logits.detach().argmax(-1)
+        choice, route = scores.detach().argmax(dim), logits.detach().argmax(-1)
         dictionary = choice.to(torch.int16)
         if not torch.is_grad_enabled():
             return RoutedOneHot(dictionary, route, value, self.orientation)
         tau = self.temperature
-        selection = straight_through(self.scores, dim, tau, choice)
+        selection = straight_through(scores, dim, tau, choice)
         routing = straight_through(logits, -1, tau, route)
         return RoutedOneHot(dictionary, route, value, self.orientation, selection, routing, self.ste == "full")

@@ -4,8 +4,8 @@
     h_t[c,n] = exp(dt_t[c] A[c,n]) h_{t-1}[c,n] + dt_t[c] B_t[n] v_t[c]
     y_t[c]   = sum_n C_t[n] h_t[c,n] + D[c] v_t[c] ;   out = W_out (y * silu(z))
 
-Letters: E = ``d_model``, C = ``expand * E`` channels, N = ``d_state`` per channel, R = ``dt_rank``. Every channel is a head of the scan.
-Source: Mamba (arXiv 2312.00752).
+Letters: E = ``d_model``, C = ``expand * E`` channels, N = ``d_state`` per channel, R = ``dt_rank``. Every channel is a
+head of the scan. Source: Mamba (arXiv 2312.00752).
 """
 
 from __future__ import annotations

@@ -13,10 +13,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from statetrack.errors import InvalidInputError
 from statetrack.layers.base import Traits, register
 from statetrack.layers.diagonal_generators import Field, Generator, Modulus, checked
-from statetrack.layers.flash_pd_ssm import DictionaryInit, initial_dictionary
+from statetrack.layers.dictionary import DictionaryInit, initial_dictionary
 from statetrack.layers.readouts import Readout
 from statetrack.layers.selective import InitialState, SelectiveLayer
 from statetrack.scan import Backend
@@ -34,6 +33,7 @@ class PDSSM(SelectiveLayer):
         dictionary_size: K, matrices mixed per head.
         orientation: ``"column"`` (``P diag(D)``, as in the paper) or ``"row"`` (``diag(D) P``, as in the authors' state-tracking code).
         dictionary_init: ``"normal"``, or normal around random permutations or the identity.
+        dictionary_scale: weight of the permutations or the identity against the noise.
         d_generator, d_field, d_hidden, modulus, magnitude_bias: see ``DiagonalGenerator``.
         additive_input: whether ``B u_t`` is added.
         initial_state: ``"first"`` (``e_1``), ``"zero"`` or ``"learned"``.
@@ -62,6 +62,7 @@ class PDSSM(SelectiveLayer):
         dictionary_size: int = 8,
         orientation: Orientation = "column",
         dictionary_init: DictionaryInit = "normal",
+        dictionary_scale: float = 2.0,
         d_generator: Generator = "mlp",
         d_field: Field = "complex",
         d_hidden: int = 2,
@@ -89,11 +90,8 @@ class PDSSM(SelectiveLayer):
             backend=backend,
         )
         checked("orientation", orientation, Orientation)
-        checked("dictionary_init", dictionary_init, DictionaryInit)
-        if dictionary_size < 1:
-            raise InvalidInputError(f"dictionary_size must be at least 1; got {dictionary_size}.")
         self.orientation, self.dictionary_size = orientation, dictionary_size
-        self.scores = nn.Parameter(initial_dictionary(n_heads, dictionary_size, d_state, dictionary_init))
+        self.scores = nn.Parameter(initial_dictionary(n_heads, dictionary_size, d_state, dictionary_init, dictionary_scale))
         self.router = nn.Linear(d_model, n_heads * dictionary_size, bias=False)
 
     def _select(self, u: Tensor, value: Tensor) -> MixedOneHot:

@@ -71,7 +71,9 @@ class StateReadout(nn.Module):
             # [Re; Im] of C against [Re; -Im] of x: Re(C * x) without forming a complex C.
             features = parts(states.conj().resolve_conj() if states.is_complex() else states)
             mixed = (weight.to(features.dtype) * features).unflatten(-1, (-1, *states.shape[-2:])).sum(-3)
-            y = self.out(self.head_norm(mixed).flatten(-2).to(u.dtype) * nn.functional.silu(self.gate(u)))
+            y = self.out(
+                self.head_norm(mixed.to(self.head_norm.weight.dtype)).flatten(-2).to(u.dtype) * nn.functional.silu(self.gate(u))
+            )
         else:
             y = self.out(parts(states).to(u.dtype))
         return y if self.skip is None else y + self.skip * u

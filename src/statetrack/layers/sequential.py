@@ -28,7 +28,7 @@ def run_cell(cell: nn.RNNBase, x: Tensor, hidden: Hidden, cu_seqlens: Tensor | N
 
 
 def cell_weights(cell: nn.RNNBase) -> tuple[Tensor, Tensor, Tensor]:
-    """``W (gates N, E)`` from the input, ``U (gates N, N)`` from the hidden state and the bias ``(gates N,)`` of a one-layer cell."""
+    """``W (gates N, E)`` of the input, ``U (gates N, N)`` of the hidden state and the bias ``(gates N,)`` of a cell."""
     named = dict(cell.named_parameters())
     return named["weight_ih_l0"], named["weight_hh_l0"], named["bias_ih_l0"] + named["bias_hh_l0"]
 

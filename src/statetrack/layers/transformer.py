@@ -2,8 +2,8 @@
 
     [q, k, v] = W x ;   y_t = W_o sum_{s <= t} softmax_s( <R_t q_t, R_s k_s> / sqrt(P) ) v_s
 
-Letters: E = ``d_model``, H = heads, P = ``d_head``, T = cached tokens, ``R_t`` = rotation by the angles of position t. The feed-forward
-of a Transformer belongs to the block. Source: Vaswani et al. (arXiv 1706.03762), RoPE (arXiv 2104.09864).
+Letters: E = ``d_model``, H = heads, P = ``d_head``, T = cached tokens, ``R_t`` = rotation by the angles of position t. The
+feed-forward of a Transformer belongs to the block. Source: Vaswani et al. (arXiv 1706.03762), RoPE (arXiv 2104.09864).
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Transformer(Layer):
         return y[present].unsqueeze(0), KeyValueCache(k[:, :longest], v[:, :longest], length)
 
     def _attend(self, x: Tensor, cache: KeyValueCache, present: Tensor | None) -> tuple[Tensor, KeyValueCache]:
-        """Attention of every row to itself and its cache; ``present (B, L)`` is false at slots behind the end of a shorter row."""
+        """Attention of every row to itself and its cache; ``present (B, L)`` is false behind the end of a shorter row."""
         n_rows, n_new = x.shape[:2]
         position = cache.length.unsqueeze(1) + torch.arange(n_new, device=x.device)
         q, k, v = self.qkv(x).unflatten(-1, (3, self.n_heads, self.d_head)).unbind(2)

@@ -7,6 +7,7 @@ import logging
 from functools import lru_cache
 from typing import Literal, get_args
 
+import torch
 from torch import Tensor
 
 from statetrack.errors import BackendError, InvalidInputError
@@ -19,7 +20,7 @@ _log = logging.getLogger("statetrack.scan")
 _CPU_STRUCTURES = (Diagonal, ColumnOneHot, RowOneHot, RoutedOneHot, MixedOneHot)
 
 
-@lru_cache(maxsize=1)
+@torch.compiler.assume_constant_result
 def _numba_missing() -> bool:
     return importlib.util.find_spec("numba") is None
 
@@ -62,5 +63,6 @@ def choose_backend(transitions: Transitions, values: Tensor, backend: Backend) -
         # A product of dense matrices costs N^3, a step N^2: trees only pay where products are cheap.
         cheap = isinstance(transitions, (BlockDiagonal, *_CPU_STRUCTURES))
         chosen = "tree" if cheap else "reference"
-    _announce(name, chosen, f" ({obstacle})" if obstacle else "")
+    if not torch.compiler.is_compiling():
+        _announce(name, chosen, f" ({obstacle})" if obstacle else "")
     return chosen

@@ -45,7 +45,7 @@ class Case:
             layer = self.layer_class(width, **{**self.options, **changes}).to(dtype)  # type: ignore[call-arg]
             with torch.no_grad():
                 for parameter in layer.parameters():
-                    parameter += 0.1 * torch.randn_like(parameter)
+                    parameter.add_(0.1 * torch.randn_like(parameter))
         return layer
 
     def inputs(self, *shape: int, dtype: torch.dtype = torch.float64, seed: int = 1) -> Tensor:

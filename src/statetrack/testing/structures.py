@@ -119,4 +119,7 @@ def _check_gradients(a: Structure, b: Structure, h: Tensor) -> None:
         state = values[0]
         return first.apply(state), first.apply_adjoint(state), first.compose(second).apply(state), second.to_dense()
 
-    assert torch.autograd.gradcheck(run, (h.clone().requires_grad_(), *numeric)), "gradcheck"
+    try:
+        torch.autograd.gradcheck(run, (h.clone().requires_grad_(), *numeric))
+    except RuntimeError as error:
+        raise AssertionError(f"gradients of apply, apply_adjoint, compose and to_dense: {error}") from error

@@ -69,7 +69,9 @@ def save_checkpoint(folder: Path, model: nn.Module, optimizer: torch.optim.Optim
             raise
         kept = [p.name for p in checkpoints(folder)]
         reason = error.strerror if isinstance(error, OSError) else error
-        raise RunError(f"Cannot write the checkpoint of step {progress.step}: {reason}. Complete ones: {', '.join(kept) or 'none'}.") from error
+        raise RunError(
+            f"Cannot write the checkpoint of step {progress.step}: {reason}. Complete ones: {', '.join(kept) or 'none'}."
+        ) from error
     for old in checkpoints(folder)[:-_KEEP]:
         shutil.rmtree(old, ignore_errors=True)
     return path

@@ -18,6 +18,7 @@ from statetrack.training.checkpoint import Progress, checkpoints, load_checkpoin
 from statetrack.training.config import TrainConfig
 from statetrack.training.evaluate import accuracy_at, evaluation_set, pooled_accuracy
 from statetrack.training.files import read_json, write_json, write_text
+from statetrack.training.revision import revision
 
 _FORMAT = 1
 
@@ -53,7 +54,8 @@ class Run:
             raise RunError(f"{path} already exists. Continue it with --resume {path}, or choose another folder with --out.")
         config.validate()
         run = cls(path, config)
-        write_json(path / "config.json", {"format": _FORMAT, "statetrack": statetrack.__version__, "config": config.to_dict()})
+        header = {"format": _FORMAT, "statetrack": statetrack.__version__, "revision": revision()}
+        write_json(path / "config.json", {**header, "config": config.to_dict()})
         return run
 
     @classmethod
@@ -65,7 +67,9 @@ class Run:
         stored = read_json(path / "config.json")
         if not isinstance(stored, dict) or stored.get("format") != _FORMAT:
             version = stored.get("statetrack", "unknown") if isinstance(stored, dict) else "unknown"
-            raise RunError(f"{path} was written by statetrack {version}, whose run format this version ({statetrack.__version__}) cannot read.")
+            raise RunError(
+                f"{path} was written by statetrack {version}, whose run format this version ({statetrack.__version__}) cannot read."
+            )
         try:
             return cls(path, TrainConfig.from_dict(stored["config"]))
         except InvalidInputError as error:
@@ -75,6 +79,11 @@ class Run:
     def task(self) -> Task:
         """The run's task."""
         return make_task(self.config.task, **self.config.task_options)
+
+    @property
+    def revision(self) -> str:
+        """The code the run was begun with."""
+        return str(read_json(self.path / "config.json").get("revision", "unknown"))
 
     @property
     def checkpoint_folder(self) -> Path:
@@ -158,7 +167,10 @@ class Run:
             found["pooled"] = {"low": low, "high": high, "n": n_pooled, "accuracy": pooled_accuracy(model, batches)}
         stored = self.evaluation()
         stored["accuracy"].update({str(length): accuracy for length, accuracy in found["accuracy"].items()})
-        write_json(self.path / "evaluation.json", {**found, "pooled": found["pooled"] or stored.get("pooled"), "accuracy": stored["accuracy"]})
+        write_json(
+            self.path / "evaluation.json",
+            {**found, "pooled": found["pooled"] or stored.get("pooled"), "accuracy": stored["accuracy"]},
+        )
         return found
 
     def evaluation(self) -> dict[str, Any]:

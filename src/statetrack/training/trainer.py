@@ -149,7 +149,9 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = lr
         outcome = self.objective(self.workers.share(batch))
-        sums = torch.stack([outcome.loss.detach().double(), outcome.correct.double(), torch.tensor(float(outcome.labels)).double()])
+        sums = torch.stack(
+            [outcome.loss.detach().double(), outcome.correct.double(), torch.tensor(float(outcome.labels)).double()]
+        )
         loss_sum, correct, labels = self.workers.total(sums).tolist()
         if not math.isfinite(loss_sum):
             self._fail(batch)

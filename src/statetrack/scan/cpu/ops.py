@@ -99,9 +99,7 @@ def one_hot_scan_backward(
     c, out_d, out_b = flat(carry, value), flat(g_value, value), flat(g_inputs, value)
     over_ranges(
         len(initial) * n_heads,
-        lambda lo, hi: loops.one_hot_backward(
-            column, table, pick, d, x, x0, ends, n_heads, n, g, c, out_d, out_b, lo, hi
-        ),
+        lambda lo, hi: loops.one_hot_backward(column, table, pick, d, x, x0, ends, n_heads, n, g, c, out_d, out_b, lo, hi),
     )
     return g_value, g_inputs, carry
 

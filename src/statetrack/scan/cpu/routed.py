@@ -11,6 +11,7 @@ from statetrack.scan.cpu import credit_loops
 from statetrack.scan.cpu.ops import flat, map_table, one_hot_scan, one_hot_scan_backward
 from statetrack.scan.cpu.threads import over_ranges
 
+
 def _rows(dictionary: Tensor, route: Tensor) -> Tensor:
     heads = torch.arange(dictionary.shape[0]) * dictionary.shape[1]
     return heads + route
@@ -85,9 +86,7 @@ class _Credit:
         place, edges, u, v = flat(self.position, route), offsets.numpy(), self.u.numpy(), self.v.numpy()
         over_ranges(
             len(initial) * n_heads,
-            lambda lo, hi: credit_loops.credit_factors(
-                column, n_parts == 2, d, x, x0, edges, place, n_heads, n, g, u, v, lo, hi
-            ),
+            lambda lo, hi: credit_loops.credit_factors(column, n_parts == 2, d, x, x0, edges, place, n_heads, n, g, u, v, lo, hi),
         )
 
     def full(self) -> tuple[Tensor, Tensor]:
@@ -112,7 +111,13 @@ class _Credit:
         n_heads, n_entries, n = self.shape
         routing = self.u.new_zeros(n_heads * n_entries, self.u.shape[-1])
         selection = self.u.new_zeros(n_heads * n_entries, n, n)
-        u, v, out, credited, ends = self.u.numpy(), self.v.numpy(), routing.numpy(), selection.numpy(), self.spans.flatten(0, 1).numpy()
+        u, v, out, credited, ends = (
+            self.u.numpy(),
+            self.v.numpy(),
+            routing.numpy(),
+            selection.numpy(),
+            self.spans.flatten(0, 1).numpy(),
+        )
         over_ranges(
             n_heads * n_entries,
             lambda lo, hi: credit_loops.active_credit(self.column, self.table, ends, n_entries, u, v, out, credited, lo, hi),

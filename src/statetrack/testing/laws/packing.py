@@ -61,6 +61,18 @@ def documents_do_not_leak(case: Case) -> None:
 
 
 @law
+def rows_do_not_mix(case: Case) -> None:
+    layer, x = case.build(), case.inputs(3, 6, case.d_model)
+    start = case.state(layer, len(x))
+    with torch.no_grad():
+        y, state = layer(x, start)
+        for row in range(len(x)):
+            alone, alone_state = layer(x[row : row + 1], rows_of(start, slice(row, row + 1)))
+            assert_close(f"row {row} alone", alone, y[row : row + 1])
+            assert_states_close(f"row {row} alone", alone_state, rows_of(state, slice(row, row + 1)))
+
+
+@law
 def empty_packs_work(case: Case) -> None:
     layer = case.build()
     for offsets in ([0], [0, 0], [0, 0, 0]):

@@ -31,7 +31,7 @@ def later_tokens_do_not_matter(case: Case) -> None:
 @law
 def transitions_carry_the_state(case: Case) -> None:
     """``d h_L / d h_0`` by automatic differentiation is the product ``A_L ... A_1`` of the transitions as dense matrices."""
-    layer, x = case.build(), case.inputs(2, 4, case.d_model)
+    layer, x = case.build(), case.inputs(2, 5, case.d_model)
     start = case.state(layer, len(x))
     stated = layer.transitions(x, start)
     assert isinstance(stated, Structure), f"transitions are a {type(stated).__name__}"

@@ -1,0 +1,39 @@
+"""``statetrack bench``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from statetrack.bench import run_bench
+from statetrack.cli.options import parse
+from statetrack.cli.train import Flag
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    """Measure kernels side by side with the limit of the machine.
+
+    Attributes:
+        name: what to measure, such as scan.
+        quick: smaller sizes, a few seconds.
+        json: print one JSON object in place of the table.
+        save: also write the JSON to this file.
+        out: folder for figures.
+    """
+
+    name: Annotated[str, tyro.conf.Positional]
+    quick: Annotated[bool, Flag] = False
+    json: Annotated[bool, Flag] = False
+    save: Path | None = None
+    out: Path | None = None
+
+
+def run(argv: list[str]) -> int:
+    """Run the command."""
+    options = parse(BenchOptions, argv, "statetrack bench")
+    code: int = run_bench(options.name, quick=options.quick, json_path=options.save, out=options.out, as_json=options.json)
+    return code

@@ -1,0 +1,106 @@
+"""The options of ``statetrack train LAYER TASK``: a dataclass made from the training configuration, the layer and the task."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import Field, replace
+from typing import Any, get_type_hints
+
+from statetrack.cli.docstrings import documented
+from statetrack.cli.options import parse_known, section
+from statetrack.layers import layer_options, layers
+from statetrack.recipes.defaults import default_config
+from statetrack.tasks import task_options, tasks
+from statetrack.training import TrainConfig
+
+_PARTS = ("model", "lengths", "optim", "evaluation")
+_NAMED = ("layer", "task", "task_options", "seed", *_PARTS)
+
+
+def parse_config(
+    layer: str, task: str, argv: Sequence[str], prog: str, *, seed: int = 0, extra: type | None = None
+) -> tuple[TrainConfig, Any, list[str], type]:
+    """A training configuration from arguments, over the defaults of the layer and the task.
+
+    Args:
+        layer: name of the layer.
+        task: name of the task.
+        argv: the options.
+        prog: what help and errors call the command.
+        seed: of the run.
+        extra: a dataclass of further options that the command takes; with a field ``seed``, that one counts.
+
+    Returns:
+        The configuration, the parsed options, arguments that are unknown, and the class that was parsed.
+    """
+    chosen = {"layer": _given(argv, "layer"), "task": _given(argv, "task")}
+    defaults = default_config(layer, task, seed=seed)
+    cls = _options_class(defaults, extra)
+    parsed, rest = parse_known(cls, argv, prog)
+    if chosen["layer"] or chosen["task"]:
+        # Defaults may depend on what was chosen, so they are asked for again and the rest is read over them.
+        explicit = {part: {k: v for k, v in vars(getattr(parsed, part)).items() if k in chosen[part]} for part in chosen if chosen[part]}
+        defaults = default_config(
+            layer, task, seed=seed, layer_options=explicit.get("layer"), task_options=explicit.get("task")
+        )
+        cls = _options_class(defaults, extra)
+        parsed, rest = parse_known(cls, argv, prog)
+    return _config(defaults, parsed), parsed, rest, cls
+
+
+def _given(argv: Sequence[str], part: str) -> set[str]:
+    """Names of the options of one part that the arguments mention."""
+    start = f"--{part}."
+    names = {token.removeprefix(start).split("=")[0] for token in argv if token.startswith(start)}
+    return {name.removeprefix("no-").replace("-", "_") for name in names}
+
+
+def _options_class(defaults: TrainConfig, extra: type | None) -> type:
+    entries: list[tuple[str, Any, Field[Any]]] = []
+    if extra is not None:
+        hints = get_type_hints(extra, include_extras=True)
+        entries += [(f.name, hints[f.name], dataclasses.field(default=f.default)) for f in dataclasses.fields(extra)]
+    hints, texts = get_type_hints(TrainConfig), documented(TrainConfig)
+    own = {
+        f.name: (hints[f.name], getattr(defaults, f.name), texts.get(f.name, ""))
+        for f in dataclasses.fields(TrainConfig)
+        if f.name not in _NAMED
+    }
+    loose = section("", own)
+    loose_hints = get_type_hints(type(loose), include_extras=True)
+    entries += [(name, loose_hints[name], dataclasses.field(default=getattr(loose, name))) for name in own]
+    for name, part in _sections(defaults).items():
+        entries.append((name, type(part), dataclasses.field(default=part)))
+    return dataclasses.make_dataclass("TrainOptions", entries, frozen=True)
+
+
+def _sections(defaults: TrainConfig) -> dict[str, Any]:
+    """One dataclass for each group of options, with its defaults."""
+    layer, task = defaults.layer, defaults.task
+    texts, hints = documented(tasks.get(task)), task_options(task)
+    of_task = {k: (hint, defaults.task_options.get(k, default), texts.get(k, "")) for k, (hint, default) in hints.items()}
+    layer_class = layers.get(layer)
+    layer_hints, texts = get_type_hints(layer_class.__init__), documented(layer_class)
+    of_layer = {
+        k: (layer_hints[k], defaults.model.layer.get(k, p.default), texts.get(k, "")) for k, p in layer_options(layer).items()
+    }
+    found = {}
+    if of_task:
+        found["task"] = section(f"The task {task}.", of_task)
+    found["layer"] = section(f"The layer {layer}.", of_layer)
+    for name in _PARTS:
+        part = getattr(defaults, name)
+        texts, hints_of_part = documented(type(part)), get_type_hints(type(part))
+        fields = {k: (hints_of_part[k], v, texts.get(k, "")) for k, v in vars(part).items() if k != "layer"}
+        found[name] = section((type(part).__doc__ or "").splitlines()[0], fields)
+    return found
+
+
+def _config(defaults: TrainConfig, parsed: Any) -> TrainConfig:
+    """The configuration with everything spelt out, so that another version's defaults cannot change a run."""
+    loose = {f.name: getattr(parsed, f.name) for f in dataclasses.fields(TrainConfig) if f.name not in _NAMED}
+    parts = {name: replace(getattr(defaults, name), **vars(getattr(parsed, name))) for name in _PARTS}
+    parts["model"] = replace(parts["model"], layer=dict(vars(parsed.layer)))
+    task = dict(vars(parsed.task)) if hasattr(parsed, "task") else {}
+    return replace(defaults, **loose, **parts, task_options=task, seed=getattr(parsed, "seed", defaults.seed))

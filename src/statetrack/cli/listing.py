@@ -1,0 +1,115 @@
+"""``statetrack list``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
+
+import tyro
+from rich.table import Table
+from rich.text import Text
+
+from statetrack.cli.console import console, print_json
+from statetrack.cli.docstrings import documented
+from statetrack.cli.options import parse
+from statetrack.cli.train import Flag
+from statetrack.errors import UnknownNameError
+
+Entries = dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class ListOptions:
+    """What there is, with every option and its default.
+
+    Attributes:
+        what: layers, tasks or recipes.
+        json: print one JSON object in place of the list.
+    """
+
+    what: Annotated[str, tyro.conf.Positional]
+    json: Annotated[bool, Flag] = False
+
+
+def run(argv: list[str]) -> int:
+    """Run the command."""
+    options = parse(ListOptions, argv, "statetrack list")
+    if options.what not in _LISTS:
+        raise UnknownNameError("list", options.what, _LISTS)
+    entries = _LISTS[options.what]()
+    if options.json:
+        print_json({options.what: entries})
+    else:
+        console().print(_grid(entries, "layer" if options.what == "layers" else "task"))
+    return 0
+
+
+def layer_entries() -> Entries:
+    """All layers: what is known about each, and its options."""
+    from statetrack.layers import layer_options, layers
+
+    entries = {}
+    for name in layers:
+        texts = documented(layers.get(name))
+        options = {
+            key: {"default": parameter.default, "help": texts.get(key, "")} for key, parameter in layer_options(name).items()
+        }
+        entries[name] = {**asdict(layers.get(name).traits), "options": options}
+    return entries
+
+
+def task_entries() -> Entries:
+    """All tasks: what each asks, how far guessing gets, and its options."""
+    from statetrack.tasks import make_task, task_options, tasks
+
+    entries = {}
+    for name in tasks:
+        texts, made = documented(tasks.get(name)), make_task(name)
+        entries[name] = {
+            "summary": made.summary,
+            "source": made.source,
+            "vocabulary": made.vocab_size,
+            "classes": made.n_classes,
+            "chance": made.chance,
+            "states": made.automaton.n_states if made.automaton else None,
+            "options": {key: {"default": value, "help": texts.get(key, "")} for key, (_, value) in task_options(name).items()},
+        }
+    return entries
+
+
+def recipe_entries() -> Entries:
+    """All recipes."""
+    from statetrack.recipes import recipes
+
+    return {name: {"summary": recipes.get(name).summary, "presets": list(recipes.get(name).presets)} for name in recipes}
+
+
+_LISTS: dict[str, Callable[[], Entries]] = {"layers": layer_entries, "tasks": task_entries, "recipes": recipe_entries}
+
+
+def _grid(entries: Entries, prefix: str) -> Table:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True, style="dim")
+    grid.add_column()
+    for name, entry in entries.items():
+        grid.add_row(Text(name, style="bold not dim"), "")
+        for key, value in entry.items():
+            if key == "options":
+                grid.add_row("  options", _options(value, prefix))
+            else:
+                grid.add_row(f"  {key.replace('_', ' ')}", _plain(value))
+        grid.add_row()
+    return grid
+
+
+def _options(options: dict[str, Any], prefix: str) -> str:
+    return "  ".join(f"--{prefix}.{key.replace('_', '-')} {option['default']}" for key, option in options.items()) or "none"
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return f"{value:.4g}" if isinstance(value, float) else "none" if value is None else str(value)

@@ -1,0 +1,48 @@
+"""``statetrack recipe``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.markdown import Markdown
+
+from statetrack.cli.console import console, note, print_json
+from statetrack.cli.options import parse
+from statetrack.cli.train import Flag
+from statetrack.recipes import recipes
+
+
+@dataclass(frozen=True)
+class RecipeOptions:
+    """Do the runs of a published table that are not done yet, and print it with our numbers beside the published ones.
+
+    Attributes:
+        name: of the recipe, see statetrack list recipes.
+        preset: which settings; none means the recipe's first.
+        out: folder for runs and results; by default runs/NAME-PRESET.
+        workers: number of processes.
+        json: print one JSON object in place of the table.
+    """
+
+    name: Annotated[str, tyro.conf.Positional]
+    preset: str | None = None
+    out: Path | None = None
+    workers: int = 1
+    json: Annotated[bool, Flag] = False
+
+
+def run(argv: list[str]) -> int:
+    """Run the command."""
+    options = parse(RecipeOptions, argv, "statetrack recipe")
+    recipe = recipes.get(options.name)(preset=options.preset)
+    out = options.out or Path("runs") / f"{options.name}-{recipe.preset}"
+    result = recipe.run(out=out, workers=options.workers, observer=note)
+    if options.json:
+        print_json(result)
+        return 0
+    table = recipe.table(result)
+    console().print(Markdown(table) if console().is_terminal else table)
+    return 0

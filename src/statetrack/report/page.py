@@ -1,0 +1,104 @@
+"""One self-contained HTML page about a run: it needs no network and follows the reader's light or dark theme."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import statetrack
+from statetrack.layers import layers
+from statetrack.report.figures import accuracy_figure, learning_figure
+from statetrack.report.reproduce import train_command
+from statetrack.report.tables import interval, percent
+from statetrack.report.verdict import verdict
+from statetrack.training import Run
+from statetrack.training.files import write_text
+from statetrack.training.measure import Measurement, default_lengths, measure, remembered_lengths
+from statetrack.training.settings import settings
+
+_WIDTHS = {"wide": 7.4, "narrow": 3.7}
+"""Inches. A page holds each figure in both, so that its text stays readable on a phone."""
+
+_TRAITS = ("structure", "spectrum", "input_dependent", "tracks", "source")
+
+
+def write_report(run: Run, out: str | Path | None = None, *, lengths: Sequence[int] = (), n: int = 512) -> Path:
+    """Write the page about a run.
+
+    Args:
+        run: the run.
+        out: the file; ``report.html`` in the run folder if None.
+        lengths: test lengths; none means those tested so far, or else the usual ones.
+        n: test words per length.
+
+    Returns:
+        The file.
+
+    Raises:
+        InvalidInputError: a length the task cannot make.
+        RunError: a run without a checkpoint, or a disk that refuses.
+    """
+    out = run.path / "report.html" if out is None else Path(out)
+    asked = lengths or sorted({*default_lengths(run), *remembered_lengths(run, n)})
+    write_text(out, render(run, measure(run, asked, n=n, reuse=True)))
+    return out
+
+
+def render(run: Run, found: Measurement) -> str:
+    """The page about a run and what was measured."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+    environment = Environment(
+        loader=PackageLoader("statetrack.report"),
+        autoescape=select_autoescape(["html.j2"]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("report.html.j2").render(_content(run, found)) + "\n"
+
+
+def _content(run: Run, found: Measurement) -> dict[str, Any]:
+    config, now, records = run.config, run.progress(), run.metrics()
+    trained = (config.lengths.low, config.lengths.high)
+    traits = layers.get(config.layer).traits
+    return {
+        "verdict": verdict(found, config),
+        "config": config,
+        "task": run.task,
+        "facts": {
+            "training words": f"{trained[0]}–{trained[1]} symbols long",
+            "steps": f"{now.step:,}",
+            "processor time": _duration(now.cpu_seconds),
+            "parameters": f"{sum(p.numel() for p in run.load_model().parameters()):,}",
+            "seed": str(config.seed),
+        },
+        "found": found,
+        "chance": percent(found.chance),
+        "rows": [
+            {
+                "length": f"{length:,}",
+                "ratio": f"{length / trained[1]:,.3g}" if length > trained[1] else "",
+                "accuracy": percent(share),
+                "interval": interval(*found.interval(length)),
+                "share": share,
+            }
+            for length, share in found.accuracy.items()
+        ],
+        "pooled": found.pooled and {**found.pooled, "accuracy": percent(found.pooled["accuracy"])},
+        "accuracy_figures": {kind: accuracy_figure(found, trained, width=w, name=f"a-{kind}") for kind, w in _WIDTHS.items()},
+        "learning_figures": {kind: learning_figure(records, width=w, name=f"l-{kind}") for kind, w in _WIDTHS.items()} if records else {},
+        "validation": f"{config.evaluation.n} words of length {config.evaluation.low}–{config.evaluation.high}",
+        "traits": {name.replace("_", " "): getattr(traits, name) for name in _TRAITS},
+        "settings": settings(config),
+        "commands": [
+            train_command(config, str(run.path)),
+            f"statetrack eval {run.path} --n {found.n} --lengths {' '.join(map(str, found.accuracy))}",
+        ],
+        "version": statetrack.__version__,
+    }
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
