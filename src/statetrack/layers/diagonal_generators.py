@@ -1,7 +1,7 @@
 """The diagonal ``D(u)`` of a PD or diagonal layer: ways to compute it from the layer's input.
 
-Letters: E = ``d_model``, H = heads, N = state size per head. Source: PD-SSM (arXiv 2509.22284), section on generators; ``decay_phase``
-follows the Mamba-like reading of Flash PD-SSM (arXiv 2605.19150).
+Letters: E = ``d_model``, H = heads, N = state size per head. Source: PD-SSM (arXiv 2509.22284), section on generators;
+``decay_phase`` follows the Mamba-like reading of Flash PD-SSM (arXiv 2605.19150).
 """
 
 from __future__ import annotations
@@ -45,10 +45,11 @@ class DiagonalGenerator(nn.Module):
         d_model: E.
         n_heads: H.
         d_state: N.
-        kind: ``"mlp"`` (two layers, GELU), ``"affine"``, or ``"decay_phase"`` (modulus ``exp(-softplus(dt) exp(A_log))``, phase linear).
+        kind: ``"mlp"`` (two layers, GELU), ``"affine"``, or ``"decay_phase"`` (modulus ``exp(-softplus(dt) exp(A_log))``,
+            phase linear).
         field: ``"complex"``, or ``"real"``: no phase, ``D = |D|``.
-        modulus: ``"sigmoid"`` keeps it below 1; ``"unit"`` fixes it at 1; ``"annealed"`` moves from the first to the second: it is raised to
-            the power ``1 - progress``, so that it is exactly 1 when training ends.
+        modulus: ``"sigmoid"`` keeps it below 1; ``"unit"`` fixes it at 1; ``"annealed"`` moves from the first to the second:
+            it is raised to the power ``1 - progress``, so that it is exactly 1 when training ends.
         hidden: width of the MLPs' hidden layer as a multiple of ``H N``.
         magnitude_bias: initial bias of the modulus logits; None keeps ``nn.Linear``'s.
     """

@@ -15,7 +15,8 @@ DictionaryInit = Literal["normal", "permutation", "identity"]
 
 
 def initial_dictionary(n_heads: int, size: int, d_state: int, kind: DictionaryInit, scale: float) -> Tensor:
-    """``(H, K, N, N)`` scores: normal with deviation ``1 / sqrt(N)``, on top of ``scale`` times a random permutation or the identity.
+    """``(H, K, N, N)`` scores: normal with deviation ``1 / sqrt(N)``, on top of ``scale`` times a random permutation or the
+    identity.
 
     Products of random maps merge all states within about N steps, after which no gradient tells them apart. Permutations never
     merge any, so what a layer starts with can be told apart at every length; ``scale`` sets how long that lasts in training.

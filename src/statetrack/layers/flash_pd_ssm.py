@@ -4,8 +4,9 @@
     k_t     = argmax_k (S u_t)_k                     router
     x_t     = P_{h_{k_t}} (D(u_t) x_{t-1}) + B u_t ;   y_t = readout(x_t) + d * u_t
 
-Letters: E = ``d_model``, H = heads, N = ``d_state`` per head, K = ``dictionary_size``. Gradients pass both argmaxes straight through, with
-a softmax at temperature tau in their place (slope annealing lowers tau). Source: Flash PD-SSM (arXiv 2605.19150), PD-SSM (2509.22284).
+Letters: E = ``d_model``, H = heads, N = ``d_state`` per head, K = ``dictionary_size``. Gradients pass both argmaxes straight
+through, with a softmax at temperature tau in their place (slope annealing lowers tau). Source: Flash PD-SSM (arXiv
+2605.19150), PD-SSM (2509.22284).
 """
 
 from __future__ import annotations

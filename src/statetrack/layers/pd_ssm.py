@@ -4,8 +4,8 @@
     P_t    = hardmax of sum_k s_{t,k} M_k, per column           (row form: per row)
     x_t    = P_t (D(u_t) x_{t-1}) + B u_t ;   y_t = readout(x_t) + d * u_t
 
-Letters: E = ``d_model``, H = heads, N = ``d_state`` per head, K = ``dictionary_size``. The backward pass takes the softmax at temperature 1
-in place of the hardmax. Source: PD-SSM (arXiv 2509.22284).
+Letters: E = ``d_model``, H = heads, N = ``d_state`` per head, K = ``dictionary_size``. The backward pass takes the softmax
+at temperature 1 in place of the hardmax. Source: PD-SSM (arXiv 2509.22284).
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class PDSSM(SelectiveLayer):
         d_state: N, state size per head.
         n_heads: H, independent recurrences that read the same input (the paper has one).
         dictionary_size: K, matrices mixed per head.
-        orientation: ``"column"`` (``P diag(D)``, as in the paper) or ``"row"`` (``diag(D) P``, as in the authors' state-tracking code).
+        orientation: ``"column"`` (``P diag(D)``, as in the paper) or ``"row"`` (``diag(D) P``, as in the authors'
+            state-tracking code).
         dictionary_init: ``"normal"``, or normal around random permutations or the identity.
         dictionary_scale: weight of the permutations or the identity against the noise.
         d_generator, d_field, d_hidden, modulus, magnitude_bias: see ``DiagonalGenerator``.

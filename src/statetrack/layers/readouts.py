@@ -30,8 +30,8 @@ class StateReadout(nn.Module):
         d_model: E.
         n_heads: H.
         d_state: N.
-        kind: ``"affine"``: ``W [Re x; Im x] + c``; ``"real"``: ``Re(C x)``; ``"mlp"``: two layers with GELU on ``[Re x; Im x]``; ``"gated"``:
-            ``W (RMSNorm(Re(C(u) * x)) * silu(gate(u)))``, normalised per head.
+        kind: ``"affine"``: ``W [Re x; Im x] + c``; ``"real"``: ``Re(C x)``; ``"mlp"``: two layers with GELU on ``[Re x; Im
+            x]``; ``"gated"``: ``W (RMSNorm(Re(C(u) * x)) * silu(gate(u)))``, normalised per head.
         is_complex: whether states are complex.
         skip: add ``d * u`` with a trained ``d (E,)``.
         hidden: hidden width of ``"mlp"`` as a multiple of E.

@@ -1,4 +1,5 @@
-"""Length generalisation on four formal languages: trained on words of 3 to 40 tokens with the label at the last one, tested on 40 to 256.
+"""Length generalisation on four formal languages: trained on words of 3 to 40 tokens with the label at the last one, tested
+on 40 to 256.
 
 The published rows report the best validation accuracy of a run; ours are measured once, after training, on a test split that no
 choice was made on. Source: PD-SSM (arXiv 2509.22284, Table 2), protocol of SLiCE (arXiv 2505.17761).

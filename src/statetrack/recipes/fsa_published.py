@@ -1,4 +1,5 @@
-"""Published accuracies (%) of length generalisation on four formal languages: trained on lengths 3-40, tested on 40-256, five runs.
+"""Published accuracies (%) of length generalisation on four formal languages: trained on lengths 3-40, tested on 40-256,
+five runs.
 
 Selected by best validation on the set that is reported. Sources: PD-SSM (arXiv 2509.22284, Table 2); the rows of Flash PD-SSM and
 Mamba-3 are from Flash PD-SSM (arXiv 2605.19150), read second-hand.

@@ -44,9 +44,10 @@ def scan(
         transitions: a structure with batch dimensions ``(B, L, H)`` and state size ``N``; routed and mixed one-hot forms too.
         inputs: ``b`` of shape ``(B, L, H, N)``; None means 0.
         initial_state: ``(B, H, N)``; None means 0.
-        cu_seqlens: ``(S + 1,)`` integer offsets of ``S`` documents packed along ``L`` of a batch of one; states never cross a border
-            and ``initial_state`` and ``final`` have ``S`` rows.
-        backend: ``"auto"`` takes the kernel where there is one; ``"reference"`` is the sequential loop, ``"tree"`` the associative scan.
+        cu_seqlens: ``(S + 1,)`` integer offsets of ``S`` documents packed along ``L`` of a batch of one; states never cross
+            a border and ``initial_state`` and ``final`` have ``S`` rows.
+        backend: ``"auto"`` takes the kernel where there is one; ``"reference"`` is the sequential loop, ``"tree"`` the
+            associative scan.
 
     Returns:
         States and final state, in the common dtype of the arguments (half precision is computed and returned in float32).

@@ -64,7 +64,8 @@ def _credit(scores: Tensor, mix: Tensor, u: Tensor, v: Tensor, dim: int, g_score
 
 @torch.library.custom_op("statetrack::mixture_lift", mutates_args=())
 def mixture_lift(scores: Tensor, mix: Tensor, v: Tensor, dim: int) -> Tensor:
-    """Zeros shaped like ``v (T, H, N)``; a cotangent ``u`` that reaches them is credited to the choice that ``v`` went through."""
+    """Zeros shaped like ``v (T, H, N)``; a cotangent ``u`` that reaches them is credited to the choice that ``v`` went
+    through."""
     return torch.zeros_like(v)
 
 

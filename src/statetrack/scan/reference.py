@@ -9,7 +9,8 @@ from statetrack.structures import Structure
 
 
 def reference_scan(transitions: Structure, inputs: Tensor | None, initial_state: Tensor) -> tuple[Tensor, Tensor]:
-    """``h_t = A_t h_{t-1} + b_t`` for batch dimensions ``(B, L, H)``: states ``(B, L, H, N)`` and the final state ``(B, H, N)``."""
+    """``h_t = A_t h_{t-1} + b_t`` for batch dimensions ``(B, L, H)``: states ``(B, L, H, N)`` and the final state ``(B, H,
+    N)``."""
     h = initial_state
     states = []
     for t in range(transitions.batch_shape[1]):

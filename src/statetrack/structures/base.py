@@ -15,7 +15,8 @@ from torch import Tensor
 class Structure(ABC):
     """A batch of ``N x N`` matrices of one family.
 
-    Every field is a tensor with the same leading batch dimensions, followed by ``event_dims[field]`` dimensions that hold one matrix.
+    Every field is a tensor with the same leading batch dimensions, followed by ``event_dims[field]`` dimensions that hold
+    one matrix.
     The laws (closure, associativity, identity, ``apply`` = dense product, adjoint identity) are checked by
     ``statetrack.testing.check_structure``.
     """

@@ -11,8 +11,8 @@ from torch import Tensor
 def one_hot_eigenvalues(index: Tensor, value: Tensor) -> Tensor:
     """``(..., N)`` complex eigenvalues of a column- or row-one-hot matrix (its transpose has the same ones).
 
-    States that lie on no cycle contribute 0. A cycle of length ``c`` whose entries multiply to ``w`` contributes the ``c`` complex
-    roots of ``z^c = w``.
+    States that lie on no cycle contribute 0. A cycle of length ``c`` whose entries multiply to ``w`` contributes the ``c``
+    complex roots of ``z^c = w``.
     """
     n = index.shape[-1]
     maps = index.reshape(-1, n).long().cpu()

@@ -15,8 +15,8 @@ from statetrack.structures.orientation import Orientation, choice_dim, one_hot_c
 class MixedOneHot:
     """One-hot matrices ``hardmax(sum_k mix_k scores_k)``, taken per column or per row.
 
-    A compressed spelling of ``expand()`` that scans take directly and differentiate straight through: the backward pass replaces the
-    hardmax by a softmax at temperature 1.
+    A compressed spelling of ``expand()`` that scans take directly and differentiate straight through: the backward pass
+    replaces the hardmax by a softmax at temperature 1.
 
     Attributes:
         scores: ``(H, K, N, N)`` real, trained, indexed ``[k, row, column]``.

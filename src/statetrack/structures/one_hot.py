@@ -1,8 +1,8 @@
 """Selection times diagonal (PD): one non-zero entry per column, or per row.
 
 Column form ``A = P diag(D)``: source ``q`` sends ``D[q]`` times its value to ``index[q]``, so sources may merge. Row form
-``A = diag(D) P``: destination ``i`` reads ``D[i]`` times the value at ``index[i]``. Each form is the adjoint of the other, and both
-are closed under multiplication (PD-SSM, arXiv 2509.22284).
+``A = diag(D) P``: destination ``i`` reads ``D[i]`` times the value at ``index[i]``. Each form is the adjoint of the other,
+and both are closed under multiplication (PD-SSM, arXiv 2509.22284).
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class _OneHot(Structure):
         return self.value
 
     def eigenvalues(self) -> Tensor:
-        """Exact up to one root per cycle of the map: a cycle of length ``c`` gives the ``c``-th roots of its product, the rest 0."""
+        """Exact up to one root per cycle of the map: a cycle of length ``c`` gives the ``c``-th roots of its product, the
+        rest 0."""
         return one_hot_eigenvalues(self.index, self.value)
 
     @classmethod

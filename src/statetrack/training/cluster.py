@@ -11,7 +11,8 @@ from statetrack.training.sweep import Done, Job, Outcome, run_job
 
 
 class ClusterJob:
-    """A job that submitit can call, and call again after the scheduler took its machine away: it continues from its checkpoint."""
+    """A job that submitit can call, and call again after the scheduler took its machine away: it continues from its
+    checkpoint."""
 
     def __call__(self, job: Job) -> Outcome:
         return run_job(job)

@@ -25,11 +25,12 @@ class OptimConfig:
         beta2: AdamW's second decay rate.
         clip: largest norm of the whole gradient; 0 leaves it alone.
         warmup: share of ``steps`` with linear warm-up from 0.
-        schedule: ``"cosine"`` decays from the end of the warm-up on; ``"hold-decay"`` holds the peak until the model has learnt (see
-            ``LengthConfig.threshold``) or the budget forces the end, then decays over ``decay_steps`` and finishes.
+        schedule: ``"cosine"`` decays from the end of the warm-up on; ``"hold-decay"`` holds the peak until the model has
+            learnt (see ``LengthConfig.threshold``) or the budget forces the end, then decays over ``decay_steps`` and
+            finishes.
         decay_steps: length of the last phase of ``"hold-decay"``.
-        anneal_from: with ``"cosine"``, the share of ``steps`` after which layers that anneal begin to; with ``"hold-decay"`` they anneal
-            during the first four fifths of the decay.
+        anneal_from: with ``"cosine"``, the share of ``steps`` after which layers that anneal begin to; with ``"hold-decay"``
+            they anneal during the first four fifths of the decay.
     """
 
     lr: float = 2e-3
@@ -99,8 +100,8 @@ class TrainConfig:
         seed: of initialisation, data and dropout.
         steps: most steps that may be taken.
         batch_size: words per step, over all processes.
-        restart_after: re-draw the initial weights when the first stage of the curriculum is not learnt within that many steps; None never
-            does. Only training accuracy is looked at, and the steps count towards ``steps``.
+        restart_after: re-draw the initial weights when the first stage of the curriculum is not learnt within that many
+            steps; None never does. Only training accuracy is looked at, and the steps count towards ``steps``.
         checkpoint_every: steps between checkpoints.
         threads: CPU threads of each process.
     """

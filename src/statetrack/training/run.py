@@ -68,7 +68,8 @@ class Run:
         if not isinstance(stored, dict) or stored.get("format") != _FORMAT:
             version = stored.get("statetrack", "unknown") if isinstance(stored, dict) else "unknown"
             raise RunError(
-                f"{path} was written by statetrack {version}, whose run format this version ({statetrack.__version__}) cannot read."
+                f"{path} was written by statetrack {version}, whose run format this version "
+                f"({statetrack.__version__}) cannot read."
             )
         try:
             return cls(path, TrainConfig.from_dict(stored["config"]))

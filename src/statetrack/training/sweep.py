@@ -130,7 +130,8 @@ def run_jobs(jobs: Sequence[Job], *, workers: int = 1, done: Done = lambda outco
         done: called with each outcome, in this thread, in the order in which they end.
 
     Returns:
-        Outcomes in the order of the jobs. Those that Ctrl-C or SIGTERM stopped say so; what had begun is saved and can be continued.
+        Outcomes in the order of the jobs. Those that Ctrl-C or SIGTERM stopped say so; what had begun is saved and can be
+        continued.
     """
     outcomes: dict[int, Outcome] = {}
 

@@ -192,5 +192,6 @@ class Trainer:
         if self.workers.leads:
             save_file({name: tensor.contiguous() for name, tensor in batch._asdict().items()}, path)
         raise NumericalError(
-            f"The loss is not finite at step {self.progress.step}. The batch is in {path}; continue from the last checkpoint with a lower --optim.lr."
+            f"The loss is not finite at step {self.progress.step}. The batch is in {path}; "
+            "begin a new run with a lower --optim.lr."
         )

@@ -1,8 +1,9 @@
 """Straight-through credit for a routed one-hot scan: the loops.
 
 With ``P`` the selection and ``A = P diag(D)`` (column) or ``diag(D) P`` (row), the gradient of ``P`` at one token is the outer
-product ``Re(conj(u) v^T)`` of a cotangent ``u`` and a state ``v``. Both are kept as ``(H, parts, N, T)`` real, one or two parts, with tokens
-innermost and sorted by route: then pairing them with a map is a product of contiguous rows, and so is a sum over one route's tokens.
+product ``Re(conj(u) v^T)`` of a cotangent ``u`` and a state ``v``. Both are kept as ``(H, parts, N, T)`` real, one or two
+parts, with tokens innermost and sorted by route: then pairing them with a map is a product of contiguous rows, and so is a
+sum over one route's tokens.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def credit_factors(column, is_complex, d, states, x0, offsets, position, n_heads
 
 @_jit
 def full_routing_credit(column, maps, n_entries, u, v, out, start, stop):
-    """``out (H * K, T)``: the credit ``<P_k, Re(conj(u) v^T)>`` of every entry at every token; work items are heads and entries."""
+    """``out (H * K, T)``: the credit ``<P_k, Re(conj(u) v^T)>`` of every entry at every token; work items are heads and
+    entries."""
     scattered, straight = (u, v) if column else (v, u)
     for item in range(start, stop):
         h, total = item // n_entries, out[item]

@@ -1,6 +1,8 @@
-"""The inner loops, on flat arrays. Tokens are numbered across the batch; ``offsets[s]:offsets[s + 1]`` are those of sequence ``s``.
+"""The inner loops, on flat arrays. Tokens are numbered across the batch; ``offsets[s]:offsets[s + 1]`` are those of sequence
+``s``.
 
-Work item ``w = s * H + h`` is one head of one sequence. ``maps`` is ``(rows, N)`` and ``rows[token * H + h]`` says which map applies.
+Work item ``w = s * H + h`` is one head of one sequence. ``maps`` is ``(rows, N)`` and ``rows[token * H + h]`` says which map
+applies.
 """
 
 from __future__ import annotations

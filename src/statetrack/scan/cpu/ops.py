@@ -1,7 +1,7 @@
 """Custom ops over the loops: they compile under ``torch.compile(fullgraph=True)`` and carry their own backward.
 
-All ops take flat tokens: ``value (T, H, N)``, ``inputs (T, H, N)`` or None, ``initial (S, H, N)``, ``offsets (S + 1,)`` int64. They return
-``(states (T, H, N), final (S, H, N))``, and nothing they return shares memory with an argument.
+All ops take flat tokens: ``value (T, H, N)``, ``inputs (T, H, N)`` or None, ``initial (S, H, N)``, ``offsets (S + 1,)``
+int64. They return ``(states (T, H, N), final (S, H, N))``, and nothing they return shares memory with an argument.
 """
 
 from __future__ import annotations

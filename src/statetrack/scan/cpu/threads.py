@@ -1,8 +1,9 @@
 """Thread policy of the CPU kernels: as many threads as torch uses, set by ``torch.set_num_threads``.
 
 The kernels are serial loops that release the GIL; work is cut into contiguous ranges and each range runs on a thread of one pool.
-Ranges never share an output and partial sums are added in a fixed order, so what the loops compute does not depend on the number of
-threads. (Straight-through credit of all alternatives also uses torch's matrix products, which repeat bit for bit on one number of threads.)
+Ranges never share an output and partial sums are added in a fixed order, so what the loops compute does not depend on the
+number of threads. (Straight-through credit of all alternatives also uses torch's matrix products, which repeat bit for bit
+on one number of threads.)
 """
 
 from __future__ import annotations
