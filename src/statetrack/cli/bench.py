@@ -9,8 +9,7 @@ from typing import Annotated
 import tyro
 
 from statetrack.bench import run_bench
-from statetrack.cli.options import parse
-from statetrack.cli.train import Flag
+from statetrack.cli.options import Flag, parse
 
 
 @dataclass(frozen=True)
@@ -26,8 +25,8 @@ class BenchOptions:
     """
 
     name: Annotated[str, tyro.conf.Positional]
-    quick: Annotated[bool, Flag] = False
-    json: Annotated[bool, Flag] = False
+    quick: Flag = False
+    json: Flag = False
     save: Path | None = None
     out: Path | None = None
 

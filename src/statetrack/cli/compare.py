@@ -9,8 +9,7 @@ from typing import Annotated
 import tyro
 
 from statetrack.cli.console import console, note, print_json
-from statetrack.cli.options import parse
-from statetrack.cli.train import Flag
+from statetrack.cli.options import Flag, parse
 from statetrack.errors import InvalidInputError
 from statetrack.report import compare
 from statetrack.training import Run
@@ -32,7 +31,7 @@ class CompareOptions:
     lengths: tuple[int, ...] = ()
     n: int = 512
     out: Path = Path("comparison")
-    json: Annotated[bool, Flag] = False
+    json: Flag = False
 
 
 def run(argv: list[str]) -> int:

@@ -37,13 +37,12 @@ def parse_config(
     chosen = {"layer": _given(argv, "layer"), "task": _given(argv, "task")}
     defaults = default_config(layer, task, seed=seed)
     cls = _options_class(defaults, extra)
+    parsed: Any
     parsed, rest = parse_known(cls, argv, prog)
     if chosen["layer"] or chosen["task"]:
         # Defaults may depend on what was chosen, so they are asked for again and the rest is read over them.
-        explicit = {part: {k: v for k, v in vars(getattr(parsed, part)).items() if k in chosen[part]} for part in chosen if chosen[part]}
-        defaults = default_config(
-            layer, task, seed=seed, layer_options=explicit.get("layer"), task_options=explicit.get("task")
-        )
+        of_layer, of_task = (_picked(parsed, part, names) for part, names in chosen.items())
+        defaults = default_config(layer, task, seed=seed, layer_options=of_layer, task_options=of_task)
         cls = _options_class(defaults, extra)
         parsed, rest = parse_known(cls, argv, prog)
     return _config(defaults, parsed), parsed, rest, cls
@@ -54,6 +53,11 @@ def _given(argv: Sequence[str], part: str) -> set[str]:
     start = f"--{part}."
     names = {token.removeprefix(start).split("=")[0] for token in argv if token.startswith(start)}
     return {name.removeprefix("no-").replace("-", "_") for name in names}
+
+
+def _picked(parsed: Any, part: str, names: set[str]) -> dict[str, Any]:
+    options = vars(getattr(parsed, part)) if hasattr(parsed, part) else {}
+    return {name: value for name, value in options.items() if name in names}
 
 
 def _options_class(defaults: TrainConfig, extra: type | None) -> type:

@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from statetrack.report.tables import percent
+from statetrack.report.tables import DASH, percent
 from statetrack.training import TrainConfig
 
 _PLAIN_EVERY, _LIVE_EVERY = 5.0, 0.1
@@ -82,7 +82,7 @@ class TrainingDisplay:
             self._show(record, now)
 
     def _show(self, record: dict[str, Any], now: float) -> None:
-        validation = "–" if self.validation is None else percent(self.validation)
+        validation = DASH if self.validation is None else percent(self.validation)
         parts = [
             f"{record['step']}/{record['steps']}",
             f"loss {record['loss']:.3f}",

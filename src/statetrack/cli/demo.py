@@ -22,8 +22,8 @@ LENGTHS = (40, 64, 128, 256, 1000, 10_000)
 
 @dataclass(frozen=True)
 class DemoOptions:
-    """Train Flash PD-SSM on cycle navigation with words of length 3 to 40, labelled at the last token only, and test it on far longer
-    ones.
+    """Train Flash PD-SSM on cycle navigation with words of length 3 to 40, labelled at the last token only, and test it on far
+    longer ones.
 
     Attributes:
         out: run folder; by default runs/demo, where what an earlier demo left is replaced.
@@ -47,7 +47,7 @@ def run(argv: list[str]) -> int:
     )
     began = time.monotonic()
     finished = train_shown(lambda observer: train(config, out, observer=observer), config, out)
-    note(f"Trained in {time.monotonic() - began:.0f} s. Testing walks of up to {LENGTHS[-1]:,} steps, none of them seen before ...\n")
+    note(f"Trained in {time.monotonic() - began:.0f} s. Testing new walks of up to {LENGTHS[-1]:,} steps ...\n")
     found = measure(finished, LENGTHS, n=options.n)
     show(finished, found, as_json=False)
     page = write_report(finished, lengths=LENGTHS, n=options.n)

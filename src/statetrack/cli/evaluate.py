@@ -9,8 +9,8 @@ from typing import Annotated
 import tyro
 
 from statetrack.cli.console import console
-from statetrack.cli.options import parse
-from statetrack.cli.train import Flag, show
+from statetrack.cli.options import Flag, parse
+from statetrack.cli.train import show
 from statetrack.training import Run
 from statetrack.training.measure import measure
 
@@ -31,7 +31,7 @@ class EvalOptions:
     lengths: tuple[int, ...] = ()
     n: int = 512
     pooled: tuple[int, int] | None = None
-    json: Annotated[bool, Flag] = False
+    json: Flag = False
 
 
 def run(argv: list[str]) -> int:

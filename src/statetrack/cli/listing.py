@@ -12,8 +12,7 @@ from rich.text import Text
 
 from statetrack.cli.console import console, print_json
 from statetrack.cli.docstrings import documented
-from statetrack.cli.options import parse
-from statetrack.cli.train import Flag
+from statetrack.cli.options import Flag, parse
 from statetrack.errors import UnknownNameError
 
 Entries = dict[str, dict[str, Any]]
@@ -29,7 +28,7 @@ class ListOptions:
     """
 
     what: Annotated[str, tyro.conf.Positional]
-    json: Annotated[bool, Flag] = False
+    json: Flag = False
 
 
 def run(argv: list[str]) -> int:

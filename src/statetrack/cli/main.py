@@ -23,7 +23,11 @@ _COMMANDS = {
     "list": ("listing", "layers, tasks or recipes, with their options"),
     "bench": ("bench", "measure kernels against a copy of the same bytes"),
 }
-_GROUPS = {"One run": ("demo", "train", "eval", "report"), "Many runs": ("compare", "sweep", "recipe"), "Look up": ("list", "bench")}
+_GROUPS = {
+    "One run": ("demo", "train", "eval", "report"),
+    "Many runs": ("compare", "sweep", "recipe"),
+    "Look up": ("list", "bench"),
+}
 
 
 def help_text() -> str:

@@ -15,6 +15,9 @@ from statetrack.errors import InvalidInputError, UnknownNameError
 
 T = TypeVar("T")
 
+Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
+"""An option without a value, off unless it is given."""
+
 _PLAINER = (
     (r"invalid literal for int\(\) with base 10: ('.*?')", r"\1 is not a whole number"),
     (r"could not convert string to float: ('.*?')", r"\1 is not a number"),

@@ -10,8 +10,7 @@ import tyro
 from rich.markdown import Markdown
 
 from statetrack.cli.console import console, note, print_json
-from statetrack.cli.options import parse
-from statetrack.cli.train import Flag
+from statetrack.cli.options import Flag, parse
 from statetrack.recipes import recipes
 
 
@@ -31,7 +30,7 @@ class RecipeOptions:
     preset: str | None = None
     out: Path | None = None
     workers: int = 1
-    json: Annotated[bool, Flag] = False
+    json: Flag = False
 
 
 def run(argv: list[str]) -> int:

@@ -7,20 +7,18 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-import tyro
 from rich.table import Table
 from rich.text import Text
 
 from statetrack.cli.config_options import parse_config
 from statetrack.cli.console import console, note, print_json
-from statetrack.cli.options import parse_known, refuse
+from statetrack.cli.options import Flag, parse_known, refuse
 from statetrack.cli.outcome import FAILED, Stopped
-from statetrack.cli.train import Flag
 from statetrack.errors import InvalidInputError
 from statetrack.layers import layers
-from statetrack.report.tables import percent
+from statetrack.report.tables import DASH, percent
 from statetrack.tasks import tasks
 from statetrack.training.cluster import run_on_cluster
 from statetrack.training.settings import check
@@ -62,7 +60,7 @@ class SweepOptions:
     cluster: Literal["slurm", "local", "debug"] | None = None
     partition: str | None = None
     minutes: int = 60
-    json: Annotated[bool, Flag] = False
+    json: Flag = False
 
 
 def run(argv: list[str]) -> int:
@@ -132,7 +130,7 @@ def _table(outcomes: Sequence[Outcome]) -> Table:
     if failed:
         table.add_column("Failed because")
     for o in outcomes:
-        shares = [percent(o.accuracy[str(length)]) if str(length) in o.accuracy else "–" for length in lengths]
+        shares = [percent(o.accuracy[str(length)]) if str(length) in o.accuracy else DASH for length in lengths]
         row = [o.layer, o.task, str(o.seed), f"{o.lr:g}", str(o.step), f"{o.cpu_seconds:.0f}", *shares]
         table.add_row(*row, *([Text(o.error or "", style="red")] if failed else []))
     return table

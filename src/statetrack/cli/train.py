@@ -14,7 +14,7 @@ import tyro
 
 from statetrack.cli.config_options import parse_config
 from statetrack.cli.console import TrainingDisplay, console, note, print_json
-from statetrack.cli.options import parse, refuse
+from statetrack.cli.options import Flag, parse, refuse
 from statetrack.cli.outcome import RunFailed, Stopped
 from statetrack.errors import InvalidInputError, NumericalError, RunError
 from statetrack.layers import layers
@@ -28,7 +28,6 @@ from statetrack.training.sweep import train_or_resume
 from statetrack.training.tensorboard import TensorBoard
 
 PROG = "statetrack train"
-Flag = tyro.conf.FlagCreatePairsOff
 
 
 @dataclass(frozen=True)
@@ -42,8 +41,8 @@ class OutputOptions:
     """
 
     test_lengths: tuple[int, ...] = ()
-    tensorboard: Annotated[bool, Flag] = False
-    json: Annotated[bool, Flag] = False
+    tensorboard: Flag = False
+    json: Flag = False
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class NewRunOptions(OutputOptions):
 
     seed: Annotated[int, tyro.conf.arg(help="of initialisation, data and dropout.")] = 0
     out: Annotated[Path | None, tyro.conf.arg(help="run folder; by default runs/LAYER-TASK-SEED.")] = None
-    resume: Annotated[bool, Flag, tyro.conf.arg(help="continue the run in --out if there is one.")] = False
+    resume: Annotated[Flag, tyro.conf.arg(help="continue the run in --out if there is one.")] = False
 
 
 @dataclass(frozen=True)

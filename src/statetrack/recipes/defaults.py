@@ -1,18 +1,31 @@
-"""Settings that work, for a layer and a task that are named and nothing else."""
+"""Settings that work, for a layer and a task that are named and nothing else.
+
+What mattered, on words of 3 to 40 tokens with one label at the end: a curriculum from the shortest words on; no additive
+input; several small heads in place of one large; dictionaries that start near permutations; and ``D = 1``
+(``modulus="unit"``, ``d_field="real"``), which leaves the whole task to the selections, so that what is learnt holds at
+every length.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from statetrack.layers import layers
 from statetrack.models import ModelConfig
 from statetrack.tasks import tasks
-from statetrack.training import TrainConfig
+from statetrack.training import EvalConfig, LengthConfig, OptimConfig, TrainConfig
 
-_LAYER_OPTIONS: dict[str, dict[str, Any]] = {
-    "flash-pd-ssm": {"d_state": 32, "n_heads": 2, "additive_input": False},
-    "pd-ssm": {"d_state": 32, "n_heads": 2, "additive_input": False},
+_SELECTIONS_ONLY: dict[str, Any] = {
+    "d_state": 16,
+    "n_heads": 4,
+    "dictionary_size": 8,
+    "dictionary_init": "permutation",
+    "d_field": "real",
+    "modulus": "unit",
+    "additive_input": False,
 }
+_SELECTIVE = ("flash-pd-ssm", "pd-ssm")
 
 
 def default_config(
@@ -36,5 +49,29 @@ def default_config(
         UnknownNameError: no such layer or task.
     """
     layers.get(layer), tasks.get(task)
-    options = {**_LAYER_OPTIONS.get(layer, {}), **(layer_options or {})}
-    return TrainConfig(layer, task, dict(task_options or {}), model=ModelConfig(layer=options), seed=seed)
+    config = _selective(layer, task) if layer in _SELECTIVE else _other(layer, task)
+    model = replace(config.model, layer={**config.model.layer, **(layer_options or {})})
+    return replace(config, model=model, seed=seed, task_options=dict(task_options or {}))
+
+
+def _selective(layer: str, task: str) -> TrainConfig:
+    return TrainConfig(
+        layer,
+        task,
+        model=ModelConfig(d_model=32, n_layers=1, layer=dict(_SELECTIONS_ONLY)),
+        optim=OptimConfig(decay_steps=200),
+        lengths=LengthConfig(start=4),
+        evaluation=EvalConfig(every=100),
+        steps=4000,
+    )
+
+
+def _other(layer: str, task: str) -> TrainConfig:
+    return TrainConfig(
+        layer,
+        task,
+        model=ModelConfig(d_model=64, n_layers=2, norm="pre", residual=True),
+        optim=OptimConfig(schedule="cosine", lr=1e-3),
+        lengths=LengthConfig(start=6),
+        steps=4000,
+    )

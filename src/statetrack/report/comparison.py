@@ -160,7 +160,8 @@ class Comparison:
             colour, spreads = colours[group.label], list(group.spread.values())
             low, high = ([100 * pick(spread.values) for spread in spreads] for pick in (min, max))
             axes.fill_between(self.lengths, low, high, color=colour, alpha=0.18, linewidth=0)
-            axes.plot(self.lengths, [100 * spread.mean for spread in spreads], color=colour, marker="o", markersize=4, label=group.label)
+            mean = [100 * spread.mean for spread in spreads]
+            axes.plot(self.lengths, mean, color=colour, marker="o", markersize=4, label=group.label)
 
     def write(self, folder: str | Path) -> list[Path]:
         """Write the figure as SVG and PNG and the numbers as JSON. Raises ``RunError`` when the disk refuses."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from statetrack.report.style import INK, MUTED, RULE, SERIES, SHADE, inline_svg, styled
-from statetrack.report.tables import percent
+from statetrack.report.tables import DASH, percent
 from statetrack.training.measure import Measurement
 
 
@@ -44,7 +45,8 @@ def draw_accuracy_axes(axes: Any, lengths: list[int], trained: tuple[int, int], 
     axes.set_xlim(min(low, lengths[0]) * 0.85, max(high, lengths[-1]) * 1.25)
     axes.set_ylim(0, 104)
     axes.axvspan(low, high, color=SHADE, linewidth=0)
-    axes.text((low * high) ** 0.5, 3, f"trained on\n{low}–{high}" if high > low else f"trained\non {high}", ha="center", color=MUTED, fontsize=9)
+    words = f"trained on\n{low}{DASH}{high}" if high > low else f"trained\non {high}"
+    axes.text((low * high) ** 0.5, 3, words, ha="center", color=MUTED, fontsize=9)
     axes.axhline(100 * chance, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
     axes.text(lengths[-1] * 1.2, 100 * chance + 2, f"chance {percent(chance)}", ha="right", color=MUTED, fontsize=9)
     axes.grid(axis="y")
@@ -65,7 +67,7 @@ def learning_figure(records: list[dict[str, Any]], *, width: float, name: str) -
 
     steps = [record["step"] for record in records]
     validated = [(record["step"], 100 * record["validation"]) for record in records if "validation" in record]
-    restarts = [b["step"] for a, b in zip(records, records[1:], strict=False) if b.get("attempt", 0) != a.get("attempt", 0)]
+    restarts = [b["step"] for a, b in pairwise(records) if b.get("attempt", 0) != a.get("attempt", 0)]
     with styled(name):
         figure = Figure(figsize=(width, 4.6), layout="constrained")
         accuracy, loss, longest = figure.subplots(3, 1, sharex=True, height_ratios=(1.5, 1, 1))
@@ -91,8 +93,8 @@ def learning_figure(records: list[dict[str, Any]], *, width: float, name: str) -
             for step in restarts:
                 axes.axvline(step, color=RULE, linewidth=1.5)
         last = records[-1]
-        label = f"Learning curves over {last['step']:,} steps: loss ends at {last['loss']:.3g}, longest training word at {last['longest']}."
-        return inline_svg(figure, label)
+        ends = f"loss ends at {last['loss']:.3g}, the longest training word at {last['longest']}"
+        return inline_svg(figure, f"Learning curves over {last['step']:,} steps: {ends}.")
 
 
 _TITLE: dict[str, Any] = {"loc": "left", "fontsize": 10, "color": INK}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import statetrack
 from statetrack.layers import layers
 from statetrack.report.figures import accuracy_figure, learning_figure
 from statetrack.report.reproduce import train_command
-from statetrack.report.tables import interval, percent
+from statetrack.report.tables import DASH, interval, percent
 from statetrack.report.verdict import verdict
 from statetrack.training import Run
 from statetrack.training.files import write_text
@@ -68,7 +68,7 @@ def _content(run: Run, found: Measurement) -> dict[str, Any]:
         "config": config,
         "task": run.task,
         "facts": {
-            "training words": f"{trained[0]}–{trained[1]} symbols long",
+            "training words": f"{trained[0]}{DASH}{trained[1]} symbols long",
             "steps": f"{now.step:,}",
             "processor time": _duration(now.cpu_seconds),
             "parameters": f"{sum(p.numel() for p in run.load_model().parameters()):,}",
@@ -87,9 +87,9 @@ def _content(run: Run, found: Measurement) -> dict[str, Any]:
             for length, share in found.accuracy.items()
         ],
         "pooled": found.pooled and {**found.pooled, "accuracy": percent(found.pooled["accuracy"])},
-        "accuracy_figures": {kind: accuracy_figure(found, trained, width=w, name=f"a-{kind}") for kind, w in _WIDTHS.items()},
-        "learning_figures": {kind: learning_figure(records, width=w, name=f"l-{kind}") for kind, w in _WIDTHS.items()} if records else {},
-        "validation": f"{config.evaluation.n} words of length {config.evaluation.low}–{config.evaluation.high}",
+        "accuracy_figures": _in_both_widths(lambda **size: accuracy_figure(found, trained, **size), "accuracy"),
+        "learning_figures": _in_both_widths(lambda **size: learning_figure(records, **size), "learning") if records else {},
+        "validation": f"{config.evaluation.n} words of length {config.evaluation.low}{DASH}{config.evaluation.high}",
         "traits": {name.replace("_", " "): getattr(traits, name) for name in _TRAITS},
         "settings": settings(config),
         "commands": [
@@ -98,6 +98,10 @@ def _content(run: Run, found: Measurement) -> dict[str, Any]:
         ],
         "version": statetrack.__version__,
     }
+
+
+def _in_both_widths(draw: Callable[..., str], name: str) -> dict[str, str]:
+    return {kind: draw(width=width, name=f"{name}-{kind}") for kind, width in _WIDTHS.items()}
 
 
 def _duration(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""How figures look: one palette that colour-blind readers can tell apart, and figures that follow the page's light or dark theme."""
+"""How figures look: a palette that colour-blind readers can tell apart, and colours that follow the theme of a page."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any
 SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 """Okabe and Ito (2008), darkest first, so that the first lines stand out on white."""
 
-INK, MUTED, RULE, SHADE, PAPER = "#1b1f24", "#5b6570", "#d8dce1", "#eef1f4", "#ffffff"
+INK, MUTED, RULE, SHADE = "#1b1f24", "#5b6570", "#d8dce1", "#eef1f4"
 
-_VARIABLES = {SERIES[0]: "series-1", SERIES[1]: "series-2", INK: "ink", MUTED: "muted", RULE: "rule", SHADE: "shade", PAPER: "paper"}
+_VARIABLES = {SERIES[0]: "series-1", SERIES[1]: "series-2", INK: "ink", MUTED: "muted", RULE: "rule", SHADE: "shade"}
+"""The page's custom property for each colour."""
 _RC = {
     "svg.fonttype": "none",
     "font.family": "sans-serif",
@@ -49,7 +50,7 @@ def styled(name: str) -> Iterator[None]:
 
 
 def inline_svg(figure: Any, label: str) -> str:
-    """A figure as an ``<svg>`` element for a page: it scales, follows the page's colours and tells screen readers what it shows."""
+    """A figure as an ``<svg>`` element that scales, takes the page's colours and tells screen readers what it shows."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     svg = buffer.getvalue()

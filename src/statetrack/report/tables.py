@@ -5,9 +5,11 @@ from __future__ import annotations
 from rich.table import Table
 from rich.text import Text
 
-from statetrack.training.measure import Measurement
+from statetrack.training.measure import Measurement, wilson_interval
 
 _BAR = 24
+DASH = "\u2013"
+"""Between the ends of a range."""
 
 
 def percent(share: float) -> str:
@@ -23,7 +25,7 @@ def percent(share: float) -> str:
 
 def interval(low: float, high: float) -> str:
     """An interval of shares in per cent."""
-    return f"{100 * low:.1f} – {100 * high:.1f}"
+    return f"{100 * low:.1f} {DASH} {100 * high:.1f}"
 
 
 def bar(share: float, chance: float, width: int = _BAR) -> Text:
@@ -57,5 +59,6 @@ def accuracy_table(found: Measurement, *, title: str, trained: tuple[int, int]) 
         label = Text(f"{length:,}", style="dim" if inside else "bold")
         table.add_row(label, Text(percent(share), style=style), interval(*found.interval(length)), bar(share, found.chance))
     if found.pooled:
-        table.add_row(f"{found.pooled['low']}–{found.pooled['high']}", percent(found.pooled["accuracy"]), "", Text("pooled", style="dim"))
+        low, high, share = (found.pooled[key] for key in ("low", "high", "accuracy"))
+        table.add_row(f"{low}{DASH}{high}", percent(share), interval(*wilson_interval(share, found.pooled["n"])), "pooled")
     return table

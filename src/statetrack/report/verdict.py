@@ -24,17 +24,19 @@ def verdict(found: Measurement, config: TrainConfig) -> str:
     perfect = _reach(found, lambda share: share == 1)
     if perfect == lengths[-1]:
         return f"Right on every one of {found.n} words at each length up to {perfect:,}{_beyond(perfect, config)}."
+
+    def at(length: int) -> str:
+        return f"{percent(found.accuracy[length])} at length {length:,}, where guessing gives {percent(found.chance)}"
+
     good = found.longest_good
     if good is None:
-        at = lengths[0]
-        return f"Has not learnt the task: {percent(found.accuracy[at])} at length {at:,}, where guessing gives {percent(found.chance)}."
+        return f"Has not learnt the task: {at(lengths[0])}."
     start = f"Right on every one of {found.n} words up to length {perfect:,}" if perfect else "Nearly right"
     if good == lengths[-1]:
         if perfect:
             return f"{start}, and on {percent(found.accuracy[good])} of the labels at {good:,}{_beyond(good, config)}."
         return f"{start}: {percent(min(found.accuracy.values()))} or more at each length up to {good:,}{_beyond(good, config)}."
-    fails = lengths[lengths.index(good) + 1]
-    broken = f"{percent(found.accuracy[fails])} at {fails:,}, where guessing gives {percent(found.chance)}"
+    broken = at(lengths[lengths.index(good) + 1])
     if perfect == good:
         return f"{start}, then it breaks: {broken}."
     return f"Above 90 % up to length {good:,} ({percent(found.accuracy[good])} there), then it breaks: {broken}."

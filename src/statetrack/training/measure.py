@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+import torch
 
 from statetrack.training.run import Run
 
@@ -87,9 +90,21 @@ def measure(
     missing = [length for length in asked if length not in accuracy]
     found: dict[str, Any] = {"pooled": None}
     if missing or pooled is not None:
-        found = run.evaluate(missing, n=n, pooled=pooled)
+        with threads(run.config.threads):
+            found = run.evaluate(missing, n=n, pooled=pooled)
         accuracy.update(found["accuracy"])
     return Measurement({length: accuracy[length] for length in asked}, n, run.task.chance, known_pooled or found["pooled"])
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Let torch use a number of CPU threads; on a busy machine more threads than cores cost more than they bring."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def default_lengths(run: Run) -> list[int]:

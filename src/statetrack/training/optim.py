@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import nn
@@ -10,13 +11,18 @@ from torch import nn
 from statetrack.training.config import OptimConfig
 
 
-def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, object]]:
-    """Two groups: weight matrices with decay; embeddings, vectors and parameters marked ``_no_weight_decay`` without."""
-    embeddings = {id(p) for m in model.modules() if isinstance(m, nn.Embedding) for p in m.parameters()}
-    decay, free = [], []
+def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """Two groups: weight matrices with decay; embeddings, vectors and the parameters of transitions (which layers name in
+    ``float32_parameters``) without."""
+    spared = set()
+    for module in model.modules():
+        if isinstance(module, nn.Embedding):
+            spared |= {id(parameter) for parameter in module.parameters()}
+        spared |= {id(getattr(module, name)) for name in getattr(module, "float32_parameters", ())}
+    decay: list[nn.Parameter] = []
+    free: list[nn.Parameter] = []
     for parameter in model.parameters():
-        plain = parameter.ndim >= 2 and id(parameter) not in embeddings and not getattr(parameter, "_no_weight_decay", False)
-        (decay if plain else free).append(parameter)
+        (decay if parameter.ndim >= 2 and id(parameter) not in spared else free).append(parameter)
     return [{"params": decay, "weight_decay": weight_decay}, {"params": free, "weight_decay": 0.0}]
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 import statetrack
@@ -26,7 +27,8 @@ _FORMAT = 1
 def build_model(config: TrainConfig, task: Task, attempt: int = 0) -> Tagger:
     """The model of a run with its initial weights; the global random state is left as it was."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config.seed + (attempt << 32))
+        # torch's generator reads 32 bits of a seed, so seed and attempt are hashed into that many.
+        torch.manual_seed(int(np.random.SeedSequence([config.seed, attempt]).generate_state(1)[0]))
         return Tagger(config.layer, task.vocab_size, task.n_classes, config.model)
 
 

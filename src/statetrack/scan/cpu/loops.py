@@ -1,8 +1,11 @@
-"""The inner loops, on flat arrays. Tokens are numbered across the batch; ``offsets[s]:offsets[s + 1]`` are those of sequence
-``s``.
+"""The inner loops, on flat arrays. Tokens are numbered across the batch; ``offsets[s]:offsets[s + 1]`` are those of sequence ``s``.
 
-Work item ``w = s * H + h`` is one head of one sequence. ``maps`` is ``(rows, N)`` and ``rows[token * H + h]`` says which map
-applies.
+Work item ``s * H + h`` is one head of one sequence; a call does the items ``start .. stop`` and takes all its heads of a token together,
+so that memory is walked in order. ``maps`` holds maps of ``N`` entries one after another and ``rows[token * H + h]`` says which one
+applies; an empty ``rows`` means that there is one for every token and head.
+
+Written for the compiler: indices are unsigned (a signed one is tested for "counts from the end" at every access), no view of an array
+is ever taken (each costs a reference count), and a pass over a token reads and writes as few arrays as it can.
 """
 
 from __future__ import annotations
@@ -11,98 +14,134 @@ import numba
 import numpy as np
 
 _jit = numba.njit(nogil=True, cache=True, boundscheck=False, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+_U = np.uint64
+_FILL = _U(64)  # Entries set at a time where tokens are shorter: enough for the vector unit, little enough to stay in cache.
 
 
 @_jit
-def diagonal_forward(d, b, has_b, x0, offsets, n_heads, n, states, final, start, stop):
-    for w in range(start, stop):
-        s, h = w // n_heads, w % n_heads
-        x = x0[w * n : (w + 1) * n]
-        for t in range(offsets[s], offsets[s + 1]):
-            base = (t * n_heads + h) * n
-            d_t, y = d[base : base + n], states[base : base + n]
+def diagonal_forward(d, b, has_b, offsets, n_heads, n, states, final, start, stop):
+    """``final`` holds the initial state on entry and the final one on return."""
+    row = _U(n_heads * n)
+    for s in range(start // n_heads, (stop + n_heads - 1) // n_heads):
+        first = _U(max(start - s * n_heads, 0) * n)
+        width = _U(min(stop - s * n_heads, n_heads) * n) - first
+        c = _U(s) * row + first
+        for t in range(_U(offsets[s]), _U(offsets[s + 1])):
+            base = t * row + first
             if has_b:
-                b_t = b[base : base + n]
-                for q in range(n):
-                    y[q] = d_t[q] * x[q] + b_t[q]
+                for i in range(width):
+                    x = d[base + i] * final[c + i] + b[base + i]
+                    final[c + i] = x
+                    states[base + i] = x
             else:
-                for q in range(n):
-                    y[q] = d_t[q] * x[q]
-            x = y
-        final[w * n : (w + 1) * n] = x
+                for i in range(width):
+                    x = d[base + i] * final[c + i]
+                    final[c + i] = x
+                    states[base + i] = x
 
 
 @_jit
 def diagonal_backward(d, states, x0, offsets, n_heads, n, g_states, carry, g_d, g_b, start, stop):
     """``carry`` holds the gradient of the final state on entry and that of the initial state on return."""
-    for w in range(start, stop):
-        s, h = w // n_heads, w % n_heads
-        c = carry[w * n : (w + 1) * n]
-        for t in range(offsets[s + 1] - 1, offsets[s] - 1, -1):
-            base = (t * n_heads + h) * n
-            before = base - n_heads * n
-            x = states[before : before + n] if t > offsets[s] else x0[w * n : (w + 1) * n]
-            d_t, g_t = d[base : base + n], g_b[base : base + n]
-            upstream, out = g_states[base : base + n], g_d[base : base + n]
-            for q in range(n):
-                g = upstream[q] + c[q]
-                g_t[q] = g
-                out[q] = g * np.conj(x[q])
-                c[q] = np.conj(d_t[q]) * g
-
-
-@_jit
-def one_hot_forward(column, maps, rows, d, b, has_b, x0, offsets, n_heads, n, states, final, start, stop):
-    for w in range(start, stop):
-        s, h = w // n_heads, w % n_heads
-        x = x0[w * n : (w + 1) * n]
-        for t in range(offsets[s], offsets[s + 1]):
-            token = t * n_heads + h
-            base = token * n
-            m, d_t, y = maps[rows[token]], d[base : base + n], states[base : base + n]
-            if has_b:
-                y[:] = b[base : base + n]
+    row = _U(n_heads * n)
+    for s in range(start // n_heads, (stop + n_heads - 1) // n_heads):
+        first = _U(max(start - s * n_heads, 0) * n)
+        width = _U(min(stop - s * n_heads, n_heads) * n) - first
+        c = _U(s) * row + first
+        for back in range(_U(1), _U(offsets[s + 1]) - _U(offsets[s]) + _U(1)):
+            # The offset is read anew for every token: were the walk plainly downward, LLVM would test once for the whole of it
+            # whether arrays overlap, find that they might, and leave the loops scalar.
+            t = _U(offsets[s + 1]) - back
+            base = t * row + first
+            for i in range(width):
+                g = g_states[base + i] + carry[c + i]
+                g_b[base + i] = g
+                carry[c + i] = np.conj(d[base + i]) * g
+            if t == _U(offsets[s]):
+                for i in range(width):
+                    g_d[base + i] = g_b[base + i] * np.conj(x0[c + i])
             else:
-                y[:] = 0
-            if column:
-                for q in range(n):
-                    y[m[q]] += d_t[q] * x[q]
-            else:
-                for q in range(n):
-                    y[q] += d_t[q] * x[m[q]]
-            x = y
-        final[w * n : (w + 1) * n] = x
+                before = base - row
+                for i in range(width):
+                    g_d[base + i] = g_b[base + i] * np.conj(states[before + i])
 
 
 @_jit
-def one_hot_backward_token(column, m, d_t, x, g, c, g_d):
-    """Gradient of one diagonal and the carry to the token before, given the gradient ``g`` of this token's state."""
-    n = len(g)
-    if column:
-        for q in range(n):
-            picked = g[m[q]]
-            g_d[q] = picked * np.conj(x[q])
-            c[q] = np.conj(d_t[q]) * picked
-    else:
-        c[:] = 0
-        for q in range(n):
-            g_d[q] = g[q] * np.conj(x[m[q]])
-            c[m[q]] += np.conj(d_t[q]) * g[q]
+def one_hot_forward(column, maps, rows, d, b, has_b, offsets, n_heads, n, states, final, start, stop):
+    """``final`` as in ``diagonal_forward``."""
+    heads, n = _U(n_heads), _U(n)
+    row = heads * n
+    for s in range(start // n_heads, (stop + n_heads - 1) // n_heads):
+        low, high = _U(max(start - s * n_heads, 0)), _U(min(stop - s * n_heads, n_heads))
+        begin, end = _U(offsets[s]), _U(offsets[s + 1])
+        filled, block = begin, max(_U(1), _FILL // row) if high - low == heads else _U(1)
+        for t in range(begin, end):
+            if column and t == filled:
+                filled = min(t + block, end)
+                for i in range(t * row + low * n, (filled - _U(1)) * row + high * n):
+                    states[i] = b[i] if has_b else 0
+            for h in range(low, high):
+                token = t * heads + h
+                base, c = token * n, (_U(s) * heads + h) * n
+                m, before = (_U(rows[token]) if len(rows) else token) * n, base - row
+                if column:
+                    if t == begin:
+                        for q in range(n):
+                            states[base + _U(maps[m + q])] += d[base + q] * final[c + q]
+                    else:
+                        for q in range(n):
+                            states[base + _U(maps[m + q])] += d[base + q] * states[before + q]
+                else:
+                    if t == begin:
+                        for q in range(n):
+                            states[base + q] = d[base + q] * final[c + _U(maps[m + q])]
+                    else:
+                        for q in range(n):
+                            states[base + q] = d[base + q] * states[before + _U(maps[m + q])]
+                    if has_b:
+                        for q in range(n):
+                            states[base + q] += b[base + q]
+        if end > begin:
+            last = (end - _U(1)) * row
+            for i in range(low * n, high * n):
+                final[_U(s) * row + i] = states[last + i]
 
 
 @_jit
-def one_hot_backward(column, maps, rows, d, states, x0, offsets, n_heads, n, g_states, carry, g_d, g_b, start, stop):
-    """``carry`` as in ``diagonal_backward``."""
-    for w in range(start, stop):
-        s, h = w // n_heads, w % n_heads
-        c = carry[w * n : (w + 1) * n]
-        for t in range(offsets[s + 1] - 1, offsets[s] - 1, -1):
-            token = t * n_heads + h
-            base = token * n
-            before = base - n_heads * n
-            x = states[before : before + n] if t > offsets[s] else x0[w * n : (w + 1) * n]
-            g = g_b[base : base + n]
-            upstream = g_states[base : base + n]
-            for q in range(n):
-                g[q] = upstream[q] + c[q]
-            one_hot_backward_token(column, maps[rows[token]], d[base : base + n], x, g, c, g_d[base : base + n])
+def one_hot_backward(column, maps, rows, d, states, x0, offsets, n_heads, n, g_states, carry, g_d, g_b, keep, start, stop):
+    """``carry`` as in ``diagonal_backward``; ``g_b`` has one row per token, or without ``keep`` one per sequence, for scratch."""
+    heads, n = _U(n_heads), _U(n)
+    row = heads * n
+    for s in range(start // n_heads, (stop + n_heads - 1) // n_heads):
+        low, high = _U(max(start - s * n_heads, 0)), _U(min(stop - s * n_heads, n_heads))
+        for back in range(_U(1), _U(offsets[s + 1]) - _U(offsets[s]) + _U(1)):
+            t = _U(offsets[s + 1]) - back  # See diagonal_backward.
+            for h in range(low, high):
+                token = t * heads + h
+                base, c = token * n, (_U(s) * heads + h) * n
+                m, before = (_U(rows[token]) if len(rows) else token) * n, base - row
+                g = base if keep else c
+                for q in range(n):
+                    g_b[g + q] = g_states[base + q] + carry[c + q]
+                if column:
+                    for q in range(n):
+                        carry[c + q] = g_b[g + _U(maps[m + q])]
+                    if t == _U(offsets[s]):
+                        for q in range(n):
+                            g_d[base + q] = carry[c + q] * np.conj(x0[c + q])
+                    else:
+                        for q in range(n):
+                            g_d[base + q] = carry[c + q] * np.conj(states[before + q])
+                    for q in range(n):
+                        carry[c + q] *= np.conj(d[base + q])
+                else:
+                    if t == _U(offsets[s]):
+                        for q in range(n):
+                            g_d[base + q] = g_b[g + q] * np.conj(x0[c + _U(maps[m + q])])
+                    else:
+                        for q in range(n):
+                            g_d[base + q] = g_b[g + q] * np.conj(states[before + _U(maps[m + q])])
+                    for q in range(n):
+                        carry[c + q] = 0
+                    for q in range(n):
+                        carry[c + _U(maps[m + q])] += np.conj(d[base + q]) * g_b[g + q]
