@@ -74,6 +74,16 @@ def test_curriculum_grows_when_a_stage_is_learnt():
     assert not stage.complete(config)
 
 
+def test_learning_rate_falls_with_the_curriculum():
+    config = LengthConfig(high=40, start=10)
+    stage = Curriculum.begin(config)
+    assert stage.lr_factor(config, 0.5) == 1.0
+    stage.longest = 40.0
+    assert stage.lr_factor(config, 0.5) == pytest.approx(0.5)
+    assert stage.lr_factor(config, 0.0) == 1.0
+    assert Curriculum.begin(LengthConfig(start=None)).lr_factor(LengthConfig(start=None), 1.0) == 1.0
+
+
 @pytest.mark.parametrize("mixed", [True, False])
 def test_curriculum_draws_lengths_in_its_stage(mixed):
     config = LengthConfig(low=3, high=40, start=9, mixed=mixed)

@@ -21,7 +21,7 @@ _CPU_STRUCTURES = (Diagonal, ColumnOneHot, RowOneHot, RoutedOneHot, MixedOneHot)
 
 
 @torch.compiler.assume_constant_result
-def _numba_missing() -> bool:
+def numba_missing() -> bool:
     return importlib.util.find_spec("numba") is None
 
 
@@ -30,7 +30,7 @@ def _cpu_obstacle(transitions: Transitions, device: str) -> str | None:
         return f"it has no kernel for {type(transitions).__name__}"
     if device != "cpu":
         return f"the tensors are on {device!r}"
-    if _numba_missing():
+    if numba_missing():
         return "numba is not installed (pip install numba)"
     return None
 

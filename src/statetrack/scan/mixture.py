@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from statetrack.scan.backends import numba_missing
+
 _CHUNK_ENTRIES = 1 << 18
 
 
@@ -27,6 +29,10 @@ def _mixture(scores: Tensor, mix: Tensor) -> Tensor:
 @torch.library.custom_op("statetrack::mixture_choice", mutates_args=())
 def mixture_choice(scores: Tensor, mix: Tensor, dim: int) -> Tensor:
     """``(T, H, N)`` int16 maps from ``scores (H, K, N, N)`` and ``mix (T, H, K)``, chosen along axis ``dim`` (-2 or -1)."""
+    if mix.device.type == "cpu" and not numba_missing():
+        from statetrack.scan.cpu.mixture_loops import choose
+
+        return choose(scores.detach(), mix.detach(), dim)
     n_tokens, n_heads, _ = mix.shape
     n = scores.shape[-1]
     out = torch.empty(n_tokens, n_heads, n, dtype=torch.int16, device=mix.device)
@@ -39,27 +45,44 @@ def mixture_choice(scores: Tensor, mix: Tensor, dim: int) -> Tensor:
 @torch.library.custom_op("statetrack::mixture_credit", mutates_args=())
 def mixture_credit(scores: Tensor, mix: Tensor, u: Tensor, v: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     """Gradients of ``scores`` and ``mix`` when the choice receives ``Re(conj(u) v^T)`` from ``u, v (T, H, N)``."""
-    g_scores, g_mix = torch.zeros_like(scores), torch.empty_like(mix)
     with torch.autocast(mix.device.type, enabled=False):
-        _credit(scores, mix, u, v, dim, g_scores, g_mix)
+        if dim == -2:
+            return _credit(scores, mix, u, v)
+        g_scores, g_mix = _credit(scores.mT, mix, v, u)
+        return g_scores.mT.contiguous(), g_mix
+
+
+def _credit(scores: Tensor, mix: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """The same for choices along axis -2."""
+    n_tokens, n_heads, _ = mix.shape
+    g_scores, g_mix = torch.zeros(scores.shape, dtype=scores.dtype, device=scores.device), torch.empty_like(mix)
+    for h in range(n_heads):
+        flat_scores, flat_gradient = scores[h].flatten(1), g_scores[h].flatten(1)
+        for part in _chunks(n_tokens, scores.shape[-1]):
+            weights = mix[part, h]
+            p = _mixture(scores[h], weights).softmax(-2)
+            jacobian = _jacobian(p, u[part, h], v[part, h]).flatten(1)
+            flat_gradient.addmm_(weights.mT, jacobian)
+            g_mix[part, h] = jacobian @ flat_scores.mT
     return g_scores, g_mix
 
 
-def _credit(scores: Tensor, mix: Tensor, u: Tensor, v: Tensor, dim: int, g_scores: Tensor, g_mix: Tensor) -> None:
-    n_tokens, n_heads, _ = mix.shape
-    n = scores.shape[-1]
-    for h in range(n_heads):
-        flat_scores, flat_gradient = scores[h].flatten(1), g_scores[h].flatten(1)
-        for part in _chunks(n_tokens, n):
-            weights = mix[part, h]
-            p = _mixture(scores[h], weights).softmax(dim)
-            a, b = torch.view_as_real(u[part, h].resolve_conj()) if u.is_complex() else u[part, h].unsqueeze(-1), v[part, h]
-            b = torch.view_as_real(b.resolve_conj()) if v.is_complex() else b.unsqueeze(-1)
-            credit = a @ b.mT
-            credit -= (p * credit).sum(dim, keepdim=True)
-            jacobian = credit.mul_(p).flatten(1)
-            flat_gradient.addmm_(weights.mT, jacobian)
-            g_mix[part, h] = jacobian @ flat_scores.mT
+def _jacobian(p: Tensor, u: Tensor, v: Tensor) -> Tensor:
+    """``p * (G - <p, G>)`` per column, with ``G = Re(conj(u) v^T)``, for a softmax ``p (T, N, N)``, which is consumed."""
+    if p.device.type == "cpu" and not numba_missing():
+        from statetrack.scan.cpu.mixture_loops import jacobian_
+
+        return jacobian_(p, u, v)
+    credit = _outer(u, v)
+    credit -= (p * credit).sum(-2, keepdim=True)
+    return credit.mul_(p)
+
+
+def _outer(u: Tensor, v: Tensor) -> Tensor:
+    """``Re(conj(u) v^T)`` of every token."""
+    if not u.is_complex():
+        return u.unsqueeze(-1) * v.unsqueeze(-2)
+    return (u.real.unsqueeze(-1) * v.real.unsqueeze(-2)).addcmul_(u.imag.unsqueeze(-1), v.imag.unsqueeze(-2))
 
 
 @torch.library.custom_op("statetrack::mixture_lift", mutates_args=())

@@ -29,6 +29,8 @@ class OptimConfig:
             learnt (see ``LengthConfig.threshold``) or the budget forces the end, then decays over ``decay_steps`` and
             finishes.
         decay_steps: length of the last phase of ``"hold-decay"``.
+        length_power: in a curriculum, the learning rate falls with the longest length to this power: hard choices that flip cost
+            more in longer words.
         anneal_from: with ``"cosine"``, the share of ``steps`` after which layers that anneal begin to; with ``"hold-decay"``
             they anneal during the first four fifths of the decay.
     """
@@ -42,6 +44,7 @@ class OptimConfig:
     warmup: float = 0.05
     schedule: Schedule = "hold-decay"
     decay_steps: int = 500
+    length_power: float = 0.0
     anneal_from: float = 0.5
 
 

@@ -47,6 +47,10 @@ class Curriculum:
             self.accuracy *= 0.5
             self.grown += 1
 
+    def lr_factor(self, config: LengthConfig, power: float) -> float:
+        """``(first longest length / present longest length) ** power``."""
+        return (Curriculum.begin(config).longest / self.longest) ** power
+
     def complete(self, config: LengthConfig) -> bool:
         """Whether the whole range is in use and learnt."""
         return self.longest >= config.high and self.accuracy >= config.threshold

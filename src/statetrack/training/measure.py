@@ -133,4 +133,5 @@ def wilson_interval(share: float, n: int, z: float = 1.959964) -> tuple[float, f
     """
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return max(0.0, centre - half), min(1.0, centre + half)
+    # Exact at both ends, where rounding would leave 0.9999999999999999.
+    return max(0.0, round(centre - half, 12)), min(1.0, round(centre + half, 12))
