@@ -50,14 +50,13 @@ class TrainingDisplay:
         self.validation = self.attempt = None
         self.began = self.shown = time.monotonic()
         self.bar = Progress(
-            TextColumn("[bold]{task.description}"),
             BarColumn(bar_width=None),
             TextColumn("{task.fields[line]}"),
             console=self.console,
             disable=not self.live,
             expand=True,
         )
-        self.entry = self.bar.add_task(f"{config.layer} · {config.task}", total=config.steps, line="")
+        self.entry = self.bar.add_task("", total=config.steps, line="preparing")
 
     def __enter__(self) -> TrainingDisplay:
         self.bar.start()
@@ -89,7 +88,7 @@ class TrainingDisplay:
             f"acc {percent(record['accuracy'])}",
             f"length {record['longest']}",
             f"val {validation}",
-            "done" if record["finished"] else f"≤ {self._left(record, now)} left",
+            "done" if record["finished"] else f"≤ {self._left(record, now)}",
         ]
         if self.live:
             total = record["step"] if record["finished"] else record["steps"]

@@ -21,6 +21,7 @@ Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
 _PLAINER = (
     (r"invalid literal for int\(\) with base 10: ('.*?')", r"\1 is not a whole number"),
     (r"could not convert string to float: ('.*?')", r"\1 is not a number"),
+    (r"\s*\(required\)", ""),
     (r"Could not find valid parse for arguments: (\[.*?\])", r"cannot read \1"),
 )
 

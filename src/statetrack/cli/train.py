@@ -89,8 +89,7 @@ def names(argv: list[str]) -> tuple[str, str]:
     """Layer and task, which come first. Raises ``InvalidInputError`` or ``UnknownNameError``."""
     given = [token for token in argv[:2] if not token.startswith("-")]
     if len(given) < 2:
-        missing = "TASK is" if len(given) == 1 and given[0] == argv[0] else "LAYER and TASK are"
-        raise InvalidInputError(f"{missing} missing: they come first, as in {PROG} flash-pd-ssm cycle-navigation --seed 3")
+        raise InvalidInputError(f"LAYER and TASK come first, as in: {PROG} flash-pd-ssm cycle-navigation --seed 3")
     layers.get(given[0]), tasks.get(given[1])
     return given[0], given[1]
 
@@ -121,6 +120,7 @@ def train_shown(begin: Callable[[Observer], Run], config: TrainConfig, out: Path
     with ExitStack() as stack:
         observers: list[Observer] = []
         if leads():
+            note(f"Training {config.layer} on {config.task}, seed {config.seed}, in {out}")
             display = stack.enter_context(TrainingDisplay(config))
             observers.append(display)
             if tensorboard:

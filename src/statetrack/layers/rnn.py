@@ -38,6 +38,7 @@ class RNN(Layer):
         InvalidInputError: a size below 1.
 
     Example:
+        >>> import torch
         >>> layer = RNN(8, d_state=4)
         >>> y, state = layer(torch.zeros(2, 5, 8))
         >>> y.shape, state.h.shape

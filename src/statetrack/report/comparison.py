@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rich.console import Group as RenderableGroup
 from rich.table import Table
+from rich.text import Text
 
 from statetrack.errors import InvalidInputError, RunError
 from statetrack.report.figures import draw_accuracy_axes
@@ -109,15 +111,10 @@ class Comparison:
             ],
         }
 
-    def table(self) -> Table:
+    def table(self) -> RenderableGroup:
         """Mean and standard deviation in per cent, with the worst seed below."""
-        table = Table(
-            title=f"Accuracy in % on {self.n} test words of each length: mean ± standard deviation over seeds, worst seed below",
-            title_justify="left",
-            box=None,
-            padding=(0, 2, 0, 0),
-            pad_edge=False,
-        )
+        title = f"Accuracy in % on {self.n} test words of each length: mean ± standard deviation over seeds, worst seed below"
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
         table.add_column("Task")
         table.add_column("Layer")
         table.add_column("Seeds", justify="right")
@@ -129,7 +126,7 @@ class Comparison:
                 for spread in group.spread.values()
             ]
             table.add_row(group.task, group.label, str(len(group.runs)), *cells)
-        return table
+        return RenderableGroup(Text(title, style="bold"), "", table)
 
     def figure(self) -> Any:
         """Accuracy against length: a panel for each task, a line for the mean, a band from the worst to the best seed."""

@@ -46,12 +46,14 @@ def draw_accuracy_axes(axes: Any, lengths: list[int], trained: tuple[int, int], 
     axes.set_ylim(0, 104)
     axes.axvspan(low, high, color=SHADE, linewidth=0)
     words = f"trained on\n{low}{DASH}{high}" if high > low else f"trained\non {high}"
-    axes.text((low * high) ** 0.5, 3, words, ha="center", color=MUTED, fontsize=9)
+    axes.text((low * high) ** 0.5, 72, words, ha="center", va="center", color=MUTED, fontsize=9)
     axes.axhline(100 * chance, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
-    axes.text(lengths[-1] * 1.2, 100 * chance + 2, f"chance {percent(chance)}", ha="right", color=MUTED, fontsize=9)
+    axes.text(low * 1.05, 100 * chance + 2, f"chance {percent(chance)}", color=MUTED, fontsize=9)
     axes.grid(axis="y")
     axes.set_yticks(range(0, 101, 25), [f"{tick} %" for tick in range(0, 101, 25)])
     ticks = [10**power for power in range(1, 7) if axes.get_xlim()[0] <= 10**power <= axes.get_xlim()[1]]
+    if len(ticks) < 3:
+        ticks = [length for before, length in pairwise([0, *lengths]) if length >= 1.5 * before]
     axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
     axes.set_xticks(lengths, [], minor=True)
     axes.set_xlabel("length of the test words")
@@ -86,6 +88,8 @@ def learning_figure(records: list[dict[str, Any]], *, width: float, name: str) -
         longest.set_title("Longest training word", **_TITLE)
         longest.set_xlabel("step")
         longest.xaxis.set_major_locator(MaxNLocator(5 if width > 5 else 3, integer=True))
+        longest.xaxis.set_major_formatter("{x:,.0f}")
+        figure.get_layout_engine().set(hspace=0.08)
         for axes in (accuracy, loss, longest):
             axes.grid(axis="y")
             axes.spines["left"].set_visible(False)

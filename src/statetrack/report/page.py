@@ -9,12 +9,12 @@ from typing import Any
 import statetrack
 from statetrack.layers import layers
 from statetrack.report.figures import accuracy_figure, learning_figure
-from statetrack.report.reproduce import train_command
+from statetrack.report.reproduce import folded, train_command
 from statetrack.report.tables import DASH, interval, percent
 from statetrack.report.verdict import verdict
 from statetrack.training import Run
 from statetrack.training.files import write_text
-from statetrack.training.measure import Measurement, default_lengths, measure, remembered_lengths
+from statetrack.training.measure import Measurement, default_lengths, measure, remembered_lengths, wilson_interval
 from statetrack.training.settings import settings
 
 _WIDTHS = {"wide": 7.4, "narrow": 3.7}
@@ -86,18 +86,25 @@ def _content(run: Run, found: Measurement) -> dict[str, Any]:
             }
             for length, share in found.accuracy.items()
         ],
-        "pooled": found.pooled and {**found.pooled, "accuracy": percent(found.pooled["accuracy"])},
+        "pooled": _pooled_row(found),
         "accuracy_figures": _in_both_widths(lambda **size: accuracy_figure(found, trained, **size), "accuracy"),
         "learning_figures": _in_both_widths(lambda **size: learning_figure(records, **size), "learning") if records else {},
         "validation": f"{config.evaluation.n} words of length {config.evaluation.low}{DASH}{config.evaluation.high}",
         "traits": {name.replace("_", " "): getattr(traits, name) for name in _TRAITS},
         "settings": settings(config),
         "commands": [
-            train_command(config, str(run.path)),
-            f"statetrack eval {run.path} --n {found.n} --lengths {' '.join(map(str, found.accuracy))}",
+            folded(train_command(config, str(run.path))),
+            folded(f"statetrack eval {run.path} --n {found.n} --lengths {' '.join(map(str, found.accuracy))}"),
         ],
         "version": statetrack.__version__,
     }
+
+
+def _pooled_row(found: Measurement) -> dict[str, str] | None:
+    if found.pooled is None:
+        return None
+    low, high, n, share = (found.pooled[key] for key in ("low", "high", "n", "accuracy"))
+    return {"length": f"{low}{DASH}{high}", "accuracy": percent(share), "interval": interval(*wilson_interval(share, n))}
 
 
 def _in_both_widths(draw: Callable[..., str], name: str) -> dict[str, str]:

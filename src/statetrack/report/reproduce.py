@@ -45,3 +45,14 @@ def _flag(name: str, value: Any) -> list[str]:
         before, dot, last = name.rpartition(".")
         return [f"--{before}{dot}{'' if value else 'no-'}{last}"]
     return [f"--{name}", str(value)]
+
+
+def folded(command: str, width: int = 84) -> str:
+    """A command over several lines, broken before options."""
+    lines = [""]
+    for part in command.replace(" --", "\n--").split("\n"):
+        if len(lines[-1]) + len(part) >= width:
+            lines.append(f"   {part}")
+        else:
+            lines[-1] = f"{lines[-1]} {part}" if lines[-1] else part
+    return " \\\n".join(lines)

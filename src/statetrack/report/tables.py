@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -40,7 +41,7 @@ def bar(share: float, chance: float, width: int = _BAR) -> Text:
     return drawn
 
 
-def accuracy_table(found: Measurement, *, title: str, trained: tuple[int, int]) -> Table:
+def accuracy_table(found: Measurement, *, title: str, trained: tuple[int, int]) -> Group:
     """Accuracy by length with its interval, drawn as bars.
 
     Args:
@@ -48,7 +49,7 @@ def accuracy_table(found: Measurement, *, title: str, trained: tuple[int, int]) 
         title: above the table.
         trained: shortest and longest training length.
     """
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column("Length", justify="right")
     table.add_column("Accuracy", justify="right", no_wrap=True)
     table.add_column("95 % interval", justify="right", no_wrap=True, style="dim")
@@ -61,4 +62,4 @@ def accuracy_table(found: Measurement, *, title: str, trained: tuple[int, int]) 
     if found.pooled:
         low, high, share = (found.pooled[key] for key in ("low", "high", "accuracy"))
         table.add_row(f"{low}{DASH}{high}", percent(share), interval(*wilson_interval(share, found.pooled["n"])), "pooled")
-    return table
+    return Group(Text(title, style="bold"), "", table)

@@ -158,8 +158,8 @@ def _scan_cpu(
             states, final = one_hot_scan(dictionary.flatten(0, 1), rows, d, b, initial, offsets, column)
     elif isinstance(transitions, ColumnOneHot | RowOneHot):
         maps = transitions.index.expand(value.shape).to(torch.int16).flatten(0, 2)
-        rows = torch.arange(len(maps)).view(d.shape[:2])
-        states, final = one_hot_scan(maps, rows, d, b, initial, offsets, isinstance(transitions, ColumnOneHot))
+        every = torch.empty(0, dtype=torch.int64)
+        states, final = one_hot_scan(maps, every, d, b, initial, offsets, isinstance(transitions, ColumnOneHot))
     else:
         states, final = diagonal_scan(d, b, initial, offsets)
     return states.unflatten(0, (n_rows, length)), final

@@ -48,6 +48,10 @@ class Case:
                     parameter.add_(0.1 * torch.randn_like(parameter))
         return layer
 
+    def is_surrogate(self, name: str) -> bool:
+        """Whether a parameter or child feeds a hard choice."""
+        return any(name.startswith(beginning) for beginning in self.surrogate)
+
     def inputs(self, *shape: int, dtype: torch.dtype = torch.float64, seed: int = 1) -> Tensor:
         """Normal numbers; without a shape ``(2, LENGTH, d_model)``."""
         shape = shape or (2, LENGTH, self.d_model)

@@ -1,11 +1,11 @@
-"""The inner loops, on flat arrays. Tokens are numbered across the batch; ``offsets[s]:offsets[s + 1]`` are those of sequence ``s``.
+"""The inner loops, on flat arrays. Tokens are numbered across the batch, and sequence ``s`` has ``offsets[s]:offsets[s + 1]``.
 
-Work item ``s * H + h`` is one head of one sequence; a call does the items ``start .. stop`` and takes all its heads of a token together,
-so that memory is walked in order. ``maps`` holds maps of ``N`` entries one after another and ``rows[token * H + h]`` says which one
-applies; an empty ``rows`` means that there is one for every token and head.
+Work item ``s * H + h`` is one head of one sequence; a call does items ``start`` to ``stop``, all heads of a token together, so that
+memory is walked in order. ``maps`` holds maps of ``N`` entries one after another; ``rows[token * H + h]`` says which one applies, and
+an empty ``rows`` means that there is one for every token and head.
 
-Written for the compiler: indices are unsigned (a signed one is tested for "counts from the end" at every access), no view of an array
-is ever taken (each costs a reference count), and a pass over a token reads and writes as few arrays as it can.
+Written for the compiler: indices are unsigned (a signed one is tested at every access for counting from the end), no view of an
+array is ever taken (each costs a reference count), and a pass over a token reads and writes as few arrays as it can.
 """
 
 from __future__ import annotations
@@ -41,8 +41,11 @@ def diagonal_forward(d, b, has_b, offsets, n_heads, n, states, final, start, sto
 
 
 @_jit
-def diagonal_backward(d, states, x0, offsets, n_heads, n, g_states, carry, g_d, g_b, start, stop):
-    """``carry`` holds the gradient of the final state on entry and that of the initial state on return."""
+def diagonal_backward(d, states, x0, offsets, n_heads, n, g_states, carry, g_d, g_b, keep, start, stop):
+    """``carry`` holds the gradient of the final state on entry and that of the initial state on return.
+
+    ``g_b`` has one row per token, or without ``keep`` one per sequence, for scratch.
+    """
     row = _U(n_heads * n)
     for s in range(start // n_heads, (stop + n_heads - 1) // n_heads):
         first = _U(max(start - s * n_heads, 0) * n)
@@ -53,17 +56,17 @@ def diagonal_backward(d, states, x0, offsets, n_heads, n, g_states, carry, g_d, 
             # whether arrays overlap, find that they might, and leave the loops scalar.
             t = _U(offsets[s + 1]) - back
             base = t * row + first
+            g, before = base if keep else c, base - row
             for i in range(width):
-                g = g_states[base + i] + carry[c + i]
-                g_b[base + i] = g
-                carry[c + i] = np.conj(d[base + i]) * g
+                total = g_states[base + i] + carry[c + i]
+                g_b[g + i] = total
+                carry[c + i] = np.conj(d[base + i]) * total
             if t == _U(offsets[s]):
                 for i in range(width):
-                    g_d[base + i] = g_b[base + i] * np.conj(x0[c + i])
+                    g_d[base + i] = g_b[g + i] * np.conj(x0[c + i])
             else:
-                before = base - row
                 for i in range(width):
-                    g_d[base + i] = g_b[base + i] * np.conj(states[before + i])
+                    g_d[base + i] = g_b[g + i] * np.conj(states[before + i])
 
 
 @_jit
@@ -78,8 +81,13 @@ def one_hot_forward(column, maps, rows, d, b, has_b, offsets, n_heads, n, states
         for t in range(begin, end):
             if column and t == filled:
                 filled = min(t + block, end)
-                for i in range(t * row + low * n, (filled - _U(1)) * row + high * n):
-                    states[i] = b[i] if has_b else 0
+                left, right = t * row + low * n, (filled - _U(1)) * row + high * n
+                if has_b:
+                    for i in range(left, right):
+                        states[i] = b[i]
+                else:
+                    for i in range(left, right):
+                        states[i] = 0
             for h in range(low, high):
                 token = t * heads + h
                 base, c = token * n, (_U(s) * heads + h) * n
@@ -109,7 +117,7 @@ def one_hot_forward(column, maps, rows, d, b, has_b, offsets, n_heads, n, states
 
 @_jit
 def one_hot_backward(column, maps, rows, d, states, x0, offsets, n_heads, n, g_states, carry, g_d, g_b, keep, start, stop):
-    """``carry`` as in ``diagonal_backward``; ``g_b`` has one row per token, or without ``keep`` one per sequence, for scratch."""
+    """``carry``, ``g_b`` and ``keep`` as in ``diagonal_backward``."""
     heads, n = _U(n_heads), _U(n)
     row = heads * n
     for s in range(start // n_heads, (stop + n_heads - 1) // n_heads):

@@ -30,51 +30,60 @@ def map_table(maps: Tensor) -> Flat:
     return maps.contiguous().numpy().view(np.uint16)
 
 
+def _owned(x: Tensor) -> Tensor:
+    """A contiguous copy for the loops to write into."""
+    return x.detach().resolve_conj().clone(memory_format=torch.contiguous_format)
+
+
+def _scratch(states: Tensor, initial: Tensor, with_inputs: bool) -> Tensor:
+    """Where the loops put the gradients of the states: one row per token, which are those of the inputs, or one per sequence."""
+    return torch.empty_like(states if with_inputs else initial, memory_format=torch.contiguous_format)
+
+
 @torch.library.custom_op("statetrack::diagonal_scan", mutates_args=())
 def diagonal_scan(value: Tensor, inputs: Tensor | None, initial: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
     """Diagonal recurrence."""
     _, n_heads, n = value.shape
-    states, final = torch.empty(value.shape, dtype=value.dtype), torch.empty(initial.shape, dtype=value.dtype)
-    d, b, x0 = flat(value, value), flat(inputs, value), flat(initial, value)
-    ends, y, last = offsets.numpy(), flat(states, value), flat(final, value)
+    states, final = torch.empty(value.shape, dtype=value.dtype), _owned(initial)
+    d, b, ends, y, x = flat(value, value), flat(inputs, value), offsets.numpy(), flat(states, value), flat(final, value)
     over_ranges(
         len(initial) * n_heads,
-        lambda lo, hi: loops.diagonal_forward(d, b, inputs is not None, x0, ends, n_heads, n, y, last, lo, hi),
+        lambda lo, hi: loops.diagonal_forward(d, b, inputs is not None, ends, n_heads, n, y, x, lo, hi),
     )
     return states, final
 
 
 @torch.library.custom_op("statetrack::diagonal_scan_backward", mutates_args=())
 def diagonal_scan_backward(
-    value: Tensor, states: Tensor, initial: Tensor, offsets: Tensor, g_states: Tensor, g_final: Tensor
+    value: Tensor, states: Tensor, initial: Tensor, offsets: Tensor, g_states: Tensor, g_final: Tensor, with_inputs: bool = True
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of value, inputs and initial state."""
+    """Gradients of value, inputs (empty unless asked for) and initial state."""
     _, n_heads, n = value.shape
-    g_value, g_inputs, carry = torch.empty_like(states), torch.empty_like(states), g_final.clone().contiguous()
+    g_value, g_inputs, carry = torch.empty_like(states), _scratch(states, initial, with_inputs), _owned(g_final)
     d, x, x0, ends, g = flat(value, value), flat(states, value), flat(initial, value), offsets.numpy(), flat(g_states, value)
     c, out_d, out_b = flat(carry, value), flat(g_value, value), flat(g_inputs, value)
     over_ranges(
         len(initial) * n_heads,
-        lambda lo, hi: loops.diagonal_backward(d, x, x0, ends, n_heads, n, g, c, out_d, out_b, lo, hi),
+        lambda lo, hi: loops.diagonal_backward(d, x, x0, ends, n_heads, n, g, c, out_d, out_b, with_inputs, lo, hi),
     )
-    return g_value, g_inputs, carry
+    return g_value, g_inputs if with_inputs else value.new_empty(0), carry
 
 
 @torch.library.custom_op("statetrack::one_hot_scan", mutates_args=())
 def one_hot_scan(
     maps: Tensor, rows: Tensor, value: Tensor, inputs: Tensor | None, initial: Tensor, offsets: Tensor, column: bool
 ) -> tuple[Tensor, Tensor]:
-    """One-hot recurrence; ``maps (R, N)`` int16, ``rows (T, H)`` int64 picks a map for each token and head."""
+    """One-hot recurrence; ``maps (R, N)`` int16, ``rows (T, H)`` int64 picks a map for each token and head.
+
+    Empty ``rows`` mean that ``maps (T * H, N)`` has one for each.
+    """
     _, n_heads, n = value.shape
-    states, final = torch.empty(value.shape, dtype=value.dtype), torch.empty(initial.shape, dtype=value.dtype)
-    table, pick = map_table(maps), flat(rows, rows)
-    d, b, x0 = flat(value, value), flat(inputs, value), flat(initial, value)
-    ends, y, last = offsets.numpy(), flat(states, value), flat(final, value)
+    states, final = torch.empty(value.shape, dtype=value.dtype), _owned(initial)
+    table, pick = map_table(maps).reshape(-1), flat(rows, rows)
+    d, b, ends, y, x = flat(value, value), flat(inputs, value), offsets.numpy(), flat(states, value), flat(final, value)
     over_ranges(
         len(initial) * n_heads,
-        lambda lo, hi: loops.one_hot_forward(
-            column, table, pick, d, b, inputs is not None, x0, ends, n_heads, n, y, last, lo, hi
-        ),
+        lambda lo, hi: loops.one_hot_forward(column, table, pick, d, b, inputs is not None, ends, n_heads, n, y, x, lo, hi),
     )
     return states, final
 
@@ -90,18 +99,21 @@ def one_hot_scan_backward(
     column: bool,
     g_states: Tensor,
     g_final: Tensor,
+    with_inputs: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of value, inputs and initial state."""
+    """Gradients of value, inputs (empty unless asked for) and initial state."""
     _, n_heads, n = value.shape
-    g_value, g_inputs, carry = torch.empty_like(states), torch.empty_like(states), g_final.clone().contiguous()
-    table, pick = map_table(maps), flat(rows, rows)
+    g_value, g_inputs, carry = torch.empty_like(states), _scratch(states, initial, with_inputs), _owned(g_final)
+    table, pick = map_table(maps).reshape(-1), flat(rows, rows)
     d, x, x0, ends, g = flat(value, value), flat(states, value), flat(initial, value), offsets.numpy(), flat(g_states, value)
     c, out_d, out_b = flat(carry, value), flat(g_value, value), flat(g_inputs, value)
     over_ranges(
         len(initial) * n_heads,
-        lambda lo, hi: loops.one_hot_backward(column, table, pick, d, x, x0, ends, n_heads, n, g, c, out_d, out_b, lo, hi),
+        lambda lo, hi: loops.one_hot_backward(
+            column, table, pick, d, x, x0, ends, n_heads, n, g, c, out_d, out_b, with_inputs, lo, hi
+        ),
     )
-    return g_value, g_inputs, carry
+    return g_value, g_inputs if with_inputs else value.new_empty(0), carry
 
 
 @diagonal_scan.register_fake
@@ -115,13 +127,18 @@ def _(maps, rows, value, inputs, initial, offsets, column):  # type: ignore[no-u
 
 
 @diagonal_scan_backward.register_fake
-def _(value, states, initial, offsets, g_states, g_final):  # type: ignore[no-untyped-def]
-    return torch.empty_like(states), torch.empty_like(states), torch.empty_like(initial)
+def _(value, states, initial, offsets, g_states, g_final, with_inputs=True):  # type: ignore[no-untyped-def]
+    return _fake_gradients(states, initial, with_inputs)
 
 
 @one_hot_scan_backward.register_fake
-def _(maps, rows, value, states, initial, offsets, column, g_states, g_final):  # type: ignore[no-untyped-def]
-    return torch.empty_like(states), torch.empty_like(states), torch.empty_like(initial)
+def _(maps, rows, value, states, initial, offsets, column, g_states, g_final, with_inputs=True):  # type: ignore[no-untyped-def]
+    return _fake_gradients(states, initial, with_inputs)
+
+
+def _fake_gradients(states: Tensor, initial: Tensor, with_inputs: bool) -> tuple[Tensor, Tensor, Tensor]:
+    g_inputs = torch.empty_like(states) if with_inputs else states.new_empty(0)
+    return torch.empty_like(states), g_inputs, torch.empty(initial.shape, dtype=initial.dtype)
 
 
 def _save_diagonal(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
@@ -131,7 +148,7 @@ def _save_diagonal(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tens
 
 
 def _diagonal_gradients(ctx: Any, g_states: Tensor, g_final: Tensor) -> tuple[Tensor | None, ...]:
-    g_value, g_inputs, g_initial = diagonal_scan_backward(*ctx.saved_tensors, g_states, g_final)
+    g_value, g_inputs, g_initial = diagonal_scan_backward(*ctx.saved_tensors, g_states, g_final, ctx.has_inputs)
     return g_value, g_inputs if ctx.has_inputs else None, g_initial, None
 
 
@@ -142,7 +159,7 @@ def _save_one_hot(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tenso
 
 
 def _one_hot_gradients(ctx: Any, g_states: Tensor, g_final: Tensor) -> tuple[Tensor | None, ...]:
-    g_value, g_inputs, g_initial = one_hot_scan_backward(*ctx.saved_tensors, ctx.column, g_states, g_final)
+    g_value, g_inputs, g_initial = one_hot_scan_backward(*ctx.saved_tensors, ctx.column, g_states, g_final, ctx.has_inputs)
     return None, None, g_value, g_inputs if ctx.has_inputs else None, g_initial, None, None
 
 

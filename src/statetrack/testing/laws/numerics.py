@@ -28,7 +28,7 @@ def gradients_are_derivatives(case: Case) -> None:
     """Central differences along a random direction of every tensor, except those that feed a hard choice."""
     layer, x = case.build(), case.inputs(2, 4, case.d_model)
     start = case.state(layer, len(x))
-    tensors: dict[str, Tensor] = {n: p for n, p in layer.named_parameters() if not n.startswith(case.surrogate or ("\0",))}
+    tensors: dict[str, Tensor] = {n: p for n, p in layer.named_parameters() if not case.is_surrogate(n)}
     tensors |= {f"state.{n}": f for n, f in zip(start._fields, start, strict=True) if is_numeric(f)}
     if not case.surrogate:
         tensors["x"] = x.requires_grad_()
