@@ -43,6 +43,12 @@ def test_affine_and_decay_phase_generators():
     torch.testing.assert_close(decay(u)[:, :, 0], expected, rtol=1e-12, atol=1e-12)
 
 
+def test_decay_rates_stay_float32():
+    layer = ComplexDiagonal(4, d_generator="decay_phase").half()
+    assert layer.diagonal.a_log.dtype == torch.float32
+    assert layer.diagonal.magnitude.weight.dtype == torch.float16
+
+
 @pytest.mark.parametrize("kind", ["mlp", "affine", "decay_phase"])
 def test_modulus_and_field_options(kind):
     torch.manual_seed(3)

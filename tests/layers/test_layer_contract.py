@@ -5,8 +5,9 @@ import inspect
 from pathlib import Path
 
 import pytest
+import torch
 
-from statetrack.layers import layer_options, layers
+from statetrack.layers import layer_options, layers, make_layer
 from statetrack.testing import SLOW_LAWS, check_layer, excused, layer_laws, option_variants
 
 SMALL = {"d_state": 4, "n_heads": 2, "dictionary_size": 3}
@@ -92,6 +93,26 @@ def test_layers_compile(name):
 @pytest.mark.parametrize(("name", "options"), VARIANTS)
 def test_every_option_keeps_every_law(name, options):
     check_layer(layers.get(name), laws=layer_laws(), **options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", layers.names())
+def test_long_streams_do_not_drift(name):
+    """2,000 tokens in one pass against pieces of many lengths and single steps at the end."""
+    torch.manual_seed(0)
+    layer = make_layer(name, 6, **base_options(name)).double()
+    x = torch.randn(2, 2000, 6, dtype=torch.float64)
+    with torch.no_grad():
+        expected, _ = layer(x)
+        parts, state, start = [], layer.initial_state(2), 0
+        for size in (1, 63, 64, 65, 700, 1000, 87):
+            y, state = layer(x[:, start : start + size], state)
+            parts.append(y)
+            start += size
+        for t in range(start, 2000):
+            y, state = layer.step(x[:, t], state)
+            parts.append(y.unsqueeze(1))
+    torch.testing.assert_close(torch.cat(parts, 1), expected, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", layers.names())

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from statetrack.errors import InvalidInputError
+from statetrack.layers.precision import KeepsFloat32
 
 Generator = Literal["mlp", "affine", "decay_phase"]
 Field = Literal["complex", "real"]
@@ -38,7 +39,7 @@ def _last_bias(network: nn.Module) -> Tensor:
     return linear.bias
 
 
-class DiagonalGenerator(nn.Module):
+class DiagonalGenerator(KeepsFloat32):
     """``D(u) = |D(u)| exp(i phi(u))``, of shape ``(B, L, H, N)`` from ``u (B, L, E)``.
 
     Args:
@@ -79,6 +80,7 @@ class DiagonalGenerator(nn.Module):
             self.magnitude = _network("affine" if kind == "decay_phase" else kind, d_model, hidden * size, size)
             if kind == "decay_phase":
                 dt = torch.empty(size).uniform_(1e-3, 1e-1)
+                self.float32_parameters = ("a_log",)
                 self.a_log = nn.Parameter(torch.empty(size).uniform_(math.log(0.05), 0.0))
                 with torch.no_grad():
                     _last_bias(self.magnitude).copy_(dt + torch.log(-torch.expm1(-dt)))

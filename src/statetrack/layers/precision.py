@@ -6,7 +6,7 @@ Values near 1, such as a decay ``exp(-5e-4)``, round to exactly 1 in half precis
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Self
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +28,7 @@ class KeepsFloat32(nn.Module):
     Other conversions, such as ``.double()`` or moves between devices, reach them as usual. List it before ``nn.Module`` classes.
     """
 
-    float32_parameters: ClassVar[tuple[str, ...]] = ()
+    float32_parameters: tuple[str, ...] = ()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         before = {name: self.get_parameter(name).detach() for name in self.float32_parameters}

@@ -26,7 +26,7 @@ class OptimConfig:
         clip: largest norm of the whole gradient; 0 leaves it alone.
         warmup: share of ``steps`` with linear warm-up from 0.
         schedule: ``"cosine"`` decays from the end of the warm-up on; ``"hold-decay"`` holds the peak until the model has
-            learnt (see ``LengthConfig.threshold``) or the budget forces the end, then decays over ``decay_steps`` and
+            learnt (see ``EvalConfig.stop_at``) or the budget forces the end, then decays over ``decay_steps`` and
             finishes.
         decay_steps: length of the last phase of ``"hold-decay"``.
         length_power: in a curriculum, the learning rate falls with the longest length to this power: hard choices that flip cost

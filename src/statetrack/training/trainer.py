@@ -169,7 +169,9 @@ class Trainer:
         learnt = False
         if now.step % config.evaluation.every == 0 or now.step == config.steps:
             now.validation = record["validation"] = pooled_accuracy(self.model, self.validation)
-            learnt = now.validation >= config.evaluation.stop_at and now.curriculum.complete(config.lengths)
+            # Validation on words at least as long as any of the curriculum proves more than finishing it would.
+            proved = config.evaluation.low >= config.lengths.high or now.curriculum.complete(config.lengths)
+            learnt = proved and now.validation >= config.evaluation.stop_at
         if config.optim.schedule == "cosine":
             now.finished = learnt or now.step >= config.steps
             return

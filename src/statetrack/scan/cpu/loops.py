@@ -1,11 +1,11 @@
 """The inner loops, on flat arrays. Tokens are numbered across the batch, and sequence ``s`` has ``offsets[s]:offsets[s + 1]``.
 
-Work item ``s * H + h`` is one head of one sequence; a call does items ``start`` to ``stop``, all heads of a token together, so that
-memory is walked in order. ``maps`` holds maps of ``N`` entries one after another; ``rows[token * H + h]`` says which one applies, and
-an empty ``rows`` means that there is one for every token and head.
+Work item ``s * H + h`` is one head of one sequence; a call does items ``start`` to ``stop``, all heads of a token together, so
+that memory is walked in order. ``maps`` holds maps of ``N`` entries one after another; ``rows[token * H + h]`` says which one
+applies, and an empty ``rows`` means that there is one for every token and head.
 
-Written for the compiler: indices are unsigned (a signed one is tested at every access for counting from the end), no view of an
-array is ever taken (each costs a reference count), and a pass over a token reads and writes as few arrays as it can.
+Written for the compiler: indices are unsigned (a signed one is tested at every access for counting from the end), no view of
+an array is ever taken (each costs a reference count), and a pass over a token reads and writes as few arrays as it can.
 """
 
 from __future__ import annotations

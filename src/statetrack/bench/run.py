@@ -1,0 +1,91 @@
+"""Running a benchmark by name: measure, then print, save and draw."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from statetrack.bench.base import Report, benchmarks
+from statetrack.bench.machine import machine
+from statetrack.errors import MissingExtraError, RunError
+from statetrack.training.files import write_json
+
+
+def run_bench(
+    name: str, *, quick: bool = False, json_path: Path | None = None, out: Path | None = None, as_json: bool = False
+) -> int:
+    """Run a benchmark; what it found goes to standard output, what it is doing to standard error.
+
+    Args:
+        name: of the benchmark.
+        quick: small sizes, some twenty seconds.
+        json_path: file for the report.
+        out: folder for the report and its figure, ``bench_<name>_cpu`` with the endings ``json``, ``svg`` and ``png``.
+        as_json: print one JSON object in place of tables.
+
+    Returns:
+        0, or 1 if something failed its check and was left out.
+
+    Raises:
+        UnknownNameError: no benchmark has that name.
+        RunError: a file that cannot be written.
+    """
+    benchmark = benchmarks.get(name)
+    progress = _Progress()
+    report = {"benchmark": name, "quick": quick, "machine": machine(), **benchmark.measure(quick, progress)}
+    progress.end()
+    stem = f"bench_{name}_cpu"
+    for path in [json_path] if out is None else [json_path, out / f"{stem}.json"]:
+        if path is not None:
+            write_json(path, report)
+    if out is not None:
+        _save_figure(benchmark.figure(report), out / stem)
+    if as_json:
+        print(json.dumps(report, indent=2, allow_nan=False))
+    else:
+        _print_tables(report, benchmark.tables(report))
+    for refused in report["refused"]:
+        print(f"not reported, because its check against the reference failed: {refused}", file=sys.stderr)
+    return 1 if report["refused"] else 0
+
+
+class _Progress:
+    """One line on standard error: rewritten in a terminal, otherwise every message on its own."""
+
+    def __init__(self) -> None:
+        self.live = sys.stderr.isatty()
+
+    def __call__(self, message: str) -> None:
+        print(f"\r\x1b[K{message}" if self.live else message, end="" if self.live else "\n", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        if self.live:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def _print_tables(report: Report, tables: list[Any]) -> None:
+    try:
+        from rich.console import Console
+    except ImportError as error:
+        raise MissingExtraError("rich", None, "Printing a table") from error
+    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+    about = report["machine"]
+    versions = ", ".join(f"{package} {number}" for package, number in about["versions"].items())
+    console.print(f"{about['cpu']}, {about['threads']} of {about['cores']} cores, load {about['load']}; {versions}")
+    for table in tables:
+        console.print()
+        console.print(table)
+
+
+def _save_figure(figure: Any, stem: Path) -> None:
+    for suffix in (".svg", ".png"):
+        path = stem.with_suffix(suffix)
+        partial = path.with_name(f".{path.name}.partial")
+        try:
+            figure.savefig(partial, format=suffix[1:], dpi=150)
+            partial.replace(path)
+        except OSError as error:
+            partial.unlink(missing_ok=True)
+            raise RunError(f"Cannot write {path}: {error.strerror}.") from error

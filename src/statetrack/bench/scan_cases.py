@@ -1,0 +1,156 @@
+"""What the scan benchmark runs: operations, shapes, and the tensors of one of each.
+
+Letters: B = rows, L = length, N = state size, K = maps in the dictionary; one head.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from statetrack.scan import Backend, scan
+from statetrack.scan.backends import Transitions
+from statetrack.structures import ColumnOneHot, Dense, Diagonal, MixedOneHot, RoutedOneHot
+
+_DICTIONARY = 32
+
+Family = Literal["pd", "flash-pd", "diagonal"]
+FAMILIES: tuple[Family, ...] = ("pd", "flash-pd", "diagonal")
+"""One-hot with a map per token, one-hot with a map from a dictionary per token, diagonal."""
+
+
+@dataclass(frozen=True)
+class Op:
+    """A recurrence.
+
+    Attributes:
+        family: of transitions.
+        dtype: of the states.
+        additive: whether ``b`` is added.
+    """
+
+    family: Family
+    dtype: torch.dtype
+    additive: bool
+
+    @property
+    def dtype_name(self) -> str:
+        """Such as ``"float32"``."""
+        return str(self.dtype).removeprefix("torch.")
+
+    def __str__(self) -> str:
+        return f"{self.family} {self.dtype_name}{' + b' if self.additive else ''}"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """``B`` rows of ``L`` tokens with ``N`` states."""
+
+    rows: int
+    length: int
+    n: int
+
+    @property
+    def states(self) -> int:
+        """Number of entries of the states."""
+        return self.rows * self.length * self.n
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes that have to move: every argument read once, every result written once."""
+
+    forward: int
+    backward: int
+
+    @classmethod
+    def of(cls, op: Op, shape: Shape) -> Traffic:
+        """Forward: diagonal (and input) in, states out. Backward: diagonal, states and cotangents in, one gradient per argument out."""
+        one = shape.states * op.dtype.itemsize
+        maps = {"pd": 2 * shape.states, "flash-pd": 8 * shape.rows * shape.length, "diagonal": 0}[op.family]
+        return cls((2 + op.additive) * one + maps, (4 + op.additive) * one + maps)
+
+
+OPS = tuple(Op(*parts) for parts in product(FAMILIES, (torch.float32, torch.complex64), (False, True)))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The tensors of one operation at one shape."""
+
+    op: Op
+    transitions: Transitions
+    inputs: Tensor | None
+    initial: Tensor
+    cotangent: Tensor
+
+    @classmethod
+    def make(cls, op: Op, shape: Shape, seed: int = 0) -> Problem:
+        """Random maps, and a diagonal of modulus just below 1, so that states neither vanish nor grow along the sequence."""
+        generator = torch.Generator().manual_seed(seed)
+        full = (shape.rows, shape.length, 1, shape.n)
+
+        def normal(*size: int) -> Tensor:
+            return torch.randn(size, dtype=op.dtype, generator=generator)
+
+        phase = normal(*full)
+        value = phase.div_(phase.abs()).mul_(1 - 1e-5 * torch.rand(full, generator=generator))
+        return cls(
+            op,
+            _transitions(op, value, generator),
+            normal(*full) if op.additive else None,
+            normal(shape.rows, 1, shape.n),
+            normal(*full),
+        )
+
+    def run(self, backend: Backend) -> Tensor:
+        """States, without a graph."""
+        with torch.no_grad():
+            return scan(self.transitions, self.inputs, self.initial, backend=backend).states
+
+    def gradients(self, backend: Backend, *, cotangent: Tensor | None = None) -> tuple[Tensor, dict[str, Tensor]]:
+        """States, and the gradients of all arguments by name, for the cotangent of the states (default: the problem's own)."""
+        given = {"value": self.transitions.values, "initial": self.initial}
+        if self.inputs is not None:
+            given["inputs"] = self.inputs
+        leaves = {name: tensor.detach().requires_grad_() for name, tensor in given.items()}
+        states = scan(
+            with_values(self.transitions, leaves["value"]), leaves.get("inputs"), leaves["initial"], backend=backend
+        ).states
+        found = torch.autograd.grad(states, list(leaves.values()), self.cotangent if cotangent is None else cotangent)
+        return states.detach(), dict(zip(leaves, found, strict=True))
+
+    def double(self) -> Problem:
+        """The same numbers in double precision."""
+        wide = torch.complex128 if self.op.dtype.is_complex else torch.float64
+        transitions = with_values(self.transitions, self.transitions.values.to(wide))
+        inputs = None if self.inputs is None else self.inputs.to(wide)
+        return Problem(replace(self.op, dtype=wide), transitions, inputs, self.initial.to(wide), self.cotangent.to(wide))
+
+    def dense(self) -> Problem:
+        """The same recurrence with its matrices written out."""
+        maps = self.transitions.expand() if isinstance(self.transitions, RoutedOneHot | MixedOneHot) else self.transitions
+        return replace(self, transitions=Dense(maps.to_dense()))
+
+
+def with_values(transitions: Transitions, values: Tensor) -> Transitions:
+    """The same selection with other entries."""
+    if isinstance(transitions, Dense):
+        return Dense(values)
+    if isinstance(transitions, RoutedOneHot | ColumnOneHot | Diagonal):
+        return replace(transitions, value=values)
+    raise TypeError(type(transitions))
+
+
+def _transitions(op: Op, value: Tensor, generator: torch.Generator) -> Transitions:
+    if op.family == "diagonal":
+        return Diagonal(value)
+    n = value.shape[-1]
+    if op.family == "pd":
+        return ColumnOneHot(torch.randint(n, value.shape, dtype=torch.int16, generator=generator), value)
+    dictionary = torch.randint(n, (1, _DICTIONARY, n), dtype=torch.int16, generator=generator)
+    return RoutedOneHot(dictionary, torch.randint(_DICTIONARY, value.shape[:-1], generator=generator), value)

@@ -1,0 +1,109 @@
+"""Training, continuing and testing from the command line."""
+
+import json
+
+import pytest
+import torch
+
+from statetrack.tasks import fixed_set
+from statetrack.training import Run
+
+
+def test_train_writes_a_run_with_the_given_settings(call, tiny, tmp_path):
+    result = call(
+        "train rnn parity --seed 5 --task.format chomsky --optim.lr 0.01 --lengths.no-mixed --test-lengths 8 --out",
+        tmp_path / "x",
+        *tiny,
+    )
+    assert result.code == 0
+    assert "100" in result.out or "%" in result.out
+    assert str(tmp_path / "x") in result.err
+    config = Run.open(tmp_path / "x").config
+    assert (config.layer, config.task, config.seed, config.steps) == ("rnn", "parity", 5, 20)
+    assert config.task_options == {"format": "chomsky"}
+    assert config.model.layer == {"d_state": 4}
+    assert (config.optim.lr, config.lengths.mixed, config.lengths.high) == (0.01, False, 8)
+    assert Run.open(tmp_path / "x").progress().finished
+
+
+def test_json_is_all_there_is_on_standard_output(call, tiny, tmp_path):
+    result = call("train rnn parity --json --test-lengths 8 12 --out", tmp_path / "x", *tiny)
+    found = result.json
+    assert found["run"] == str(tmp_path / "x")
+    assert (found["layer"], found["task"], found["seed"], found["step"]) == ("rnn", "parity", 0, 20)
+    assert set(found["accuracy"]) == {"8", "12"}
+    assert "step 20/20" in result.err
+
+
+def test_folders_without_a_name_get_one_that_is_free(call, tiny, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        assert call("train rnn parity --seed 4 --test-lengths 8", *tiny).code == 0
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["rnn-parity-4", "rnn-parity-4-2"]
+
+
+def test_eval_counts_right_answers_on_the_test_split(call, trained):
+    found = call("eval", trained, "--lengths 8 15 --n 40 --json").json
+    run = Run.open(trained)
+    model = run.load_model()
+    for length in (8, 15):
+        right = 0
+        for batch in fixed_set(run.task, 40, length, length, 3, "test", 40):
+            scores = model(batch.inputs)[0][:, -1]
+            parity = (batch.inputs == 2).sum(1) % 2  # token 2 is b; the classes are tokens 1 and 2
+            right += int((scores.argmax(-1) == parity + 1).sum())
+        assert found["accuracy"][str(length)] == right / 40
+        assert found["scaled_accuracy"][str(length)] == pytest.approx(2 * right / 40 - 1)
+        low, high = found["interval_95"][str(length)]
+        assert low <= right / 40 <= high
+    assert (found["n"], found["chance"]) == (40, 0.5)
+
+
+def test_eval_pools_and_prints_a_table(call, trained):
+    result = call("eval", trained, "--lengths 8 1000 --n 20 --pooled 8 12")
+    assert result.code == 0
+    assert "1,000" in result.out
+    assert "8\u201312" in result.out
+    assert "Above 90 % up to" in result.out
+
+
+def test_resume_of_a_finished_run_changes_nothing(call, trained):
+    before = {path: path.read_bytes() for path in (trained / "checkpoints").rglob("*") if path.is_file()}
+    result = call("train --resume", trained, "--test-lengths 8 --json")
+    assert (result.code, result.json["step"]) == (0, 20)
+    assert before == {path: path.read_bytes() for path in (trained / "checkpoints").rglob("*") if path.is_file()}
+
+
+def test_resume_with_names_begins_continues_and_refuses(call, tiny, tmp_path):
+    line = ("train rnn parity --resume --test-lengths 8 --json --out", tmp_path / "x", *tiny)
+    assert call(*line).json["step"] == 20
+    weights = Run.open(tmp_path / "x").load_model().state_dict()
+    assert call(*line).json["step"] == 20
+    again = Run.open(tmp_path / "x").load_model().state_dict()
+    assert all(torch.equal(weights[name], again[name]) for name in weights)
+    refused = call(*line, "--optim.lr 0.5")
+    assert refused.code == 2
+    assert "optim.lr is 0.001 there and 0.5 here" in refused.err
+
+
+def test_help_lists_the_options_of_layer_and_task(call):
+    result = call("train flash-pd-ssm cycle-navigation --help")
+    assert result.code == 0
+    for option in (
+        "--layer.dictionary-size",
+        "--task.cycle",
+        "--optim.lr",
+        "--lengths.high",
+        "--model.n-layers",
+        "--seed",
+        "--out",
+    ):
+        assert option in result.out
+
+
+def test_metrics_and_config_are_json(trained):
+    stored = json.loads((trained / "config.json").read_text())
+    assert stored["config"]["layer"] == "rnn"
+    steps = [json.loads(line)["step"] for line in (trained / "metrics.jsonl").read_text().splitlines()]
+    assert steps == sorted(steps)
+    assert steps[-1] == 20
