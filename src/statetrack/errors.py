@@ -20,10 +20,7 @@ class UnknownNameError(StateTrackError, LookupError):
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
         close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-        if close:
-            hint = f"Did you mean {' or '.join(repr(c) for c in close)}?"
-        else:
-            hint = f"Known: {', '.join(names)}."
+        hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else f"Known: {', '.join(names)}."
         super().__init__(f"Unknown {kind} {name!r}. {hint}")
         self.kind, self.name, self.suggestions = kind, name, tuple(close)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +13,10 @@ import pytest
 
 from statetrack.cli import main
 
-TINY = (
+TINY = shlex.split(
     "--steps 20 --batch-size 8 --layer.d-state 4 --model.d-model 8 --model.n-layers 1 --checkpoint-every 10 "
     "--lengths.high 8 --evaluation.n 8 --evaluation.every 10 --evaluation.low 8 --evaluation.high 10"
-).split()
+)
 
 
 @dataclass(frozen=True)

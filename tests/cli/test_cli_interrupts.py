@@ -1,6 +1,7 @@
 """Runs that are killed or stopped go on as if nothing had happened: the weights end up the same, bit for bit."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,11 +13,10 @@ from safetensors.torch import load_file
 from statetrack.cli import main
 from statetrack.training import Run
 
-LINE = (
-    "train rnn parity --seed 1 --steps 400 --batch-size 8 --layer.d-state 4 --model.d-model 8 --model.n-layers 1 --model.dropout 0.1 "
-    "--lengths.high 8 --evaluation.n 8 --evaluation.every 50 --evaluation.low 8 --evaluation.high 10 --test-lengths 8 "
-    "--optim.schedule cosine --evaluation.stop-at 2 --checkpoint-every 20"
-).split()
+LINE = shlex.split(
+    "train rnn parity --seed 1 --steps 300 --batch-size 8 --layer.d-state 4 --model.d-model 8 --model.n-layers 1 "
+    "--model.dropout 0.1 --lengths.high 8 --evaluation.n 8 --evaluation.every 50 --evaluation.low 8 --evaluation.high 10 --test-lengths 8 " "--optim.schedule cosine --evaluation.stop-at 2 --checkpoint-every 20"
+)
 
 
 @pytest.fixture(scope="module")
@@ -42,12 +42,12 @@ def interrupted(out, number):
         process.wait()
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM], ids=["kill -9", "Ctrl-C", "SIGTERM"])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["kill -9", "Ctrl-C"])
 def test_an_interrupted_run_ends_like_one_that_was_not(number, uninterrupted, tmp_path):
     out = tmp_path / "run"
     code, words = interrupted(out, number)
     stopped = Run.open(out).progress().step
-    assert 0 < stopped < 400
+    assert 0 < stopped < 300
     if number == signal.SIGKILL:
         assert code == -signal.SIGKILL
         assert stopped % 20 == 0
@@ -57,7 +57,7 @@ def test_an_interrupted_run_ends_like_one_that_was_not(number, uninterrupted, tm
         assert "Traceback" not in words
     assert main(["train", "--resume", str(out), "--test-lengths", "8"]) == 0
     ours, theirs = Run.open(out), uninterrupted
-    assert ours.progress().step == theirs.progress().step == 400
+    assert ours.progress().step == theirs.progress().step == 300
     for file in ("model.safetensors", "optimizer.safetensors"):
         a, b = load_file(ours.latest_checkpoint() / file), load_file(theirs.latest_checkpoint() / file)
         assert a.keys() == b.keys()

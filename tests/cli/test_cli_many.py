@@ -1,5 +1,6 @@
 """Commands that show runs: report, compare, recipe, bench and demo."""
 
+import shlex
 import sys
 import types
 from html.parser import HTMLParser
@@ -68,7 +69,7 @@ def test_bench_gets_its_options_and_its_code_is_ours(call, monkeypatch):
 
 @pytest.fixture
 def small_demo(tiny, tmp_path, monkeypatch):
-    options = "--steps 20 --batch-size 8 --layer.d-state 4 --layer.n-heads 1 --model.d-model 8 --checkpoint-every 20 --lengths.high 8".split()
+    options = shlex.split("--steps 20 --batch-size 8 --layer.d-state 4 --layer.n-heads 1 --model.d-model 8 --lengths.high 8")
     config = parse_config("flash-pd-ssm", "cycle-navigation", [*options, *tiny[-8:]], "prog")[0]
     monkeypatch.setattr(demo, "default_config", lambda layer, task, seed: config)
     monkeypatch.setattr(demo, "LENGTHS", (8, 12))

@@ -59,9 +59,8 @@ def test_defaults_are_asked_for_with_the_options_that_were_given(monkeypatch):
         return default_config(layer, task, **rest)
 
     monkeypatch.setattr(config_options, "default_config", recorded)
-    parse_config(
-        "flash-pd-ssm", "parity", "--layer.d-state 9 --layer.no-skip --task.format=xlstm --steps 5".split(), "prog", seed=1
-    )
+    words = shlex.split("--layer.d-state 9 --layer.no-skip --task.format=xlstm --steps 5")
+    parse_config("flash-pd-ssm", "parity", words, "prog", seed=1)
     assert asked[-1] == {"seed": 1, "layer_options": {"d_state": 9, "skip": False}, "task_options": {"format": "xlstm"}}
 
 

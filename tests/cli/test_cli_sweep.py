@@ -59,9 +59,10 @@ def test_one_failure_is_told_and_stops_nothing_else(call, tiny, tmp_path):
     assert "cannot be read" in " ".join(result.out.split())
 
 
-def test_a_request_to_stop_is_answered_between_steps(tiny, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_request_to_stop_is_answered_between_steps(number, tiny, tmp_path):
     jobs = [job(tmp_path / str(seed), tiny, seed) for seed in range(3)]
-    outcomes = run_jobs(jobs, workers=0, done=lambda outcome: signal.raise_signal(signal.SIGINT))
+    outcomes = run_jobs(jobs, workers=0, done=lambda outcome: signal.raise_signal(number))
     assert [outcome.status for outcome in outcomes] == ["done", "stopped", "stopped"]
     assert not (tmp_path / "2").exists()
     assert [outcome.status for outcome in run_jobs(jobs, workers=0)] == ["done"] * 3

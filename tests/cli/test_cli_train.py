@@ -81,9 +81,9 @@ def test_resume_with_names_begins_continues_and_refuses(call, tiny, tmp_path):
     assert call(*line).json["step"] == 20
     again = Run.open(tmp_path / "x").load_model().state_dict()
     assert all(torch.equal(weights[name], again[name]) for name in weights)
-    refused = call(*line, "--optim.lr 0.5")
+    refused = call(*line, "--optim.beta1 0.5")
     assert refused.code == 2
-    assert "optim.lr is 0.001 there and 0.5 here" in refused.err
+    assert "optim.beta1 is 0.9 there and 0.5 here" in refused.err
 
 
 def test_help_lists_the_options_of_layer_and_task(call):

@@ -147,7 +147,7 @@ def test_folder_in_use_or_of_another_version_is_refused(tmp_path):
 def test_damaged_checkpoint_is_named(tmp_path):
     run = train(replace(CONFIG, steps=11), tmp_path / "run")
     (run.latest_checkpoint() / "model.safetensors").write_bytes(b"not a file of tensors")
-    with pytest.raises(RunError, match="model|damaged|fit"):
+    with pytest.raises(RunError, match=r"model|damaged|fit"):
         run.load_model()
 
 
@@ -161,9 +161,7 @@ def test_evaluation_in_blocks_equals_one_pass(layer, monkeypatch):
     batches = evaluation_set(task, 3, 30, 64, 0, "test")
     whole = [count_correct(model, batch) for batch in batches]
     with torch.no_grad():
-        by_hand = sum(
-            int((model(row.inputs)[0].argmax(-1) == row.targets)[row.mask].sum()) for row in batches
-        )
+        by_hand = sum(int((model(row.inputs)[0].argmax(-1) == row.targets)[row.mask].sum()) for row in batches)
     monkeypatch.setattr(evaluate, "_BLOCK", 7)
     assert [count_correct(model, batch) for batch in batches] == whole
     assert sum(hits for hits, _ in whole) == by_hand
@@ -194,7 +192,15 @@ def test_two_processes_take_the_same_steps_as_one(tmp_path):
         "import json, sys\nfrom statetrack.training import TrainConfig, train\n"
         f"train(TrainConfig.from_dict(json.loads({json.dumps(config.to_dict())!r})), sys.argv[1])\n"
     )
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script), str(tmp_path / "two")]
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node=2",
+        str(script),
+        str(tmp_path / "two"),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     one, two = weights(train(config, tmp_path / "one")), weights(Run.open(Path(tmp_path / "two")))

@@ -92,7 +92,8 @@ def tables(report: Report) -> list[Any]:
         sizes = [f"{entry[key] / _GB:.2f}" for key in ("step_bytes", "peak_bytes")]
         table.add_row(f"{entry['L']:,}", *sizes, f"{entry['bytes_per_state']:.0f}", f"{entry['dense_bytes'] / _GB:.2f}")
     fit = report["fit"]
-    table.caption = f"line: {fit['bytes_per_state']:.1f} bytes per token and state + {fit['intercept_bytes'] / 1e6:.0f} MB, r² = {fit['r2']:.5f}"
+    line = f"{fit['bytes_per_state']:.1f} bytes per token and state + {fit['intercept_bytes'] / 1e6:.0f} MB"
+    table.caption = f"least squares: {line}, r² = {fit['r2']:.5f}"
     table.caption_justify = "left"
     return [table]
 

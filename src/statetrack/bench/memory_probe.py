@@ -1,4 +1,4 @@
-"""One training step in a process of its own: ``python -m statetrack.bench.memory_probe '{"length": 4096, ...}'`` prints its memory."""
+"""One training step in a process of its own; ``python -m statetrack.bench.memory_probe SETTINGS_AS_JSON`` prints its memory."""
 
 from __future__ import annotations
 

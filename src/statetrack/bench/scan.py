@@ -190,7 +190,7 @@ def _flatness(grid: Grid, ops: tuple[Op, ...], entries: list[dict[str, Any]]) ->
             ]
             if len(series) < 2:
                 continue
-            costs = {e["L"]: e["us_per_token"] for e in series}
+            costs = {str(e["L"]): e["us_per_token"] for e in series}
             short, long = series[0], series[-1]
             times = [e["seconds"]["cpu"]["median"] for e in (short, long)]
             slope = (times[1] - times[0]) / (long["L"] - short["L"])

@@ -69,7 +69,7 @@ class Traffic:
 
     @classmethod
     def of(cls, op: Op, shape: Shape) -> Traffic:
-        """Forward: diagonal (and input) in, states out. Backward: diagonal, states and cotangents in, one gradient per argument out."""
+        """Forward: diagonal and input in, states out. Backward: diagonal, states, cotangents in, a gradient per argument out."""
         one = shape.states * op.dtype.itemsize
         maps = {"pd": 2 * shape.states, "flash-pd": 8 * shape.rows * shape.length, "diagonal": 0}[op.family]
         return cls((2 + op.additive) * one + maps, (4 + op.additive) * one + maps)

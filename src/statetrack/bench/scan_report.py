@@ -7,7 +7,7 @@ from typing import Any
 
 from statetrack.bench.base import Report
 
-_BLANK = "–"
+_BLANK = "\N{EN DASH}"
 _COLOURS = {"pd": "#d55e00", "flash-pd": "#0072b2", "diagonal": "#009e73"}
 _STYLES = {"float32": "-", "complex64": "--"}
 _DIRECTIONS = ("forward", "forward+backward")
@@ -17,8 +17,7 @@ def tables(report: Report) -> list[Any]:
     """Times over a copy by ``N`` for every ``(B, L)``, then cost against length, then speed-ups over the alternatives."""
     entries, settings = report["entries"], report["settings"]
     found = [_by_size(entries, settings["sizes"], rows, length) for rows, length in settings["tokens"]]
-    for name in ("tree", "dense"):
-        found.append(_speedups(entries, settings["sizes"], name))
+    found += [_speedups(entries, settings["sizes"], name) for name in ("tree", "dense")]
     return [table for table in [*found, _by_length(report)] if table.row_count]
 
 
@@ -71,7 +70,7 @@ def _by_length(report: Report) -> Any:
     columns = [f"L = {length:,}" for length in lengths]
     table = _table(f"Microseconds per token against length; B = 1, N = {n}", ["direction", *columns, "max / min", "fixed µs"])
     for row in report["flatness"]:
-        costs = [f"{row['us_per_token'][length]:.3f}" if length in row["us_per_token"] else _BLANK for length in lengths]
+        costs = [f"{cost:.3f}" if (cost := row["us_per_token"].get(str(length))) else _BLANK for length in lengths]
         table.add_row(row["op"], row["direction"], *costs, f"{row['largest_over_smallest']:.2f}", f"{row['fixed_us']:.0f}")
     return table
 

@@ -52,6 +52,7 @@ class StateReadout(nn.Module):
         self.kind = checked("readout", kind, Readout)
         size = n_heads * d_state
         features = 2 * size if is_complex else size
+        self.out: nn.Module
         if kind == "gated":
             self.selector = nn.Linear(d_model, features, bias=False)
             self.gate = nn.Linear(d_model, size, bias=False)
@@ -60,9 +61,10 @@ class StateReadout(nn.Module):
         elif kind == "mlp":
             self.out = nn.Sequential(nn.Linear(features, hidden * d_model), nn.GELU(), nn.Linear(hidden * d_model, d_model))
         else:
-            self.out = nn.Linear(features, d_model, bias=kind == "affine")
+            linear = nn.Linear(features, d_model, bias=kind == "affine")
             if kind == "real":
-                nn.init.normal_(self.out.weight, std=1 / math.sqrt(size))
+                nn.init.normal_(linear.weight, std=1 / math.sqrt(size))
+            self.out = linear
         self.skip = nn.Parameter(torch.randn(d_model) / math.sqrt(d_model)) if skip else None
 
     def forward(self, states: Tensor, u: Tensor) -> Tensor:

@@ -2,8 +2,8 @@
 
 What mattered, on words of 3 to 40 tokens with one label at the end: a curriculum from the shortest words on, which moves on
 before a stage is perfect, because longer words punish what was merely memorised; no additive input; several heads in place of
-one; dictionaries that start near permutations; and ``D = 1`` (``modulus="unit"``, ``d_field="real"``), which leaves the whole task
-to the selections, so that what is learnt holds at every length.
+one; dictionaries that start near permutations; and ``D = 1`` (``modulus="unit"``, ``d_field="real"``), which leaves the
+whole task to the selections, so that what is learnt holds at every length.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _selective(layer: str, task: str, built: Task) -> TrainConfig:
     states = built.automaton.n_states if built.automaton is not None else None
     letters = built.vocab_size - 1  # padding needs no selection of its own
     if states is not None and states <= _SMALL:
-        options = {"d_state": 16, "n_heads": 4, "dictionary_size": max(8, letters)}
+        options: dict[str, Any] = {"d_state": 16, "n_heads": 4, "dictionary_size": max(8, letters)}
         width, batch, threshold, steps, decay = 32, 128, 0.95, 4000, 200
     else:
         # As many places per head as the automaton has states, with room to spare; Flash can afford more of it.

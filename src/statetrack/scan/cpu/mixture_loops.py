@@ -1,4 +1,5 @@
-"""Hard choices from soft mixtures, and the softmax Jacobian of their credit, one token at a time in buffers that stay in cache."""
+"""Hard choices from soft mixtures, and the softmax Jacobian of their credit, one token at a time in buffers that stay in
+cache."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from statetrack.scan.cpu.threads import over_ranges
 
 @_jit
 def _choose(scores, mix, out, start, stop):
-    """``out (T, H, N)``: for work items ``token * H + h``, the first largest entry along axis 2 of ``scores (H, K, N, N)`` mixed."""
+    """``out (T, H, N)``: for work items ``token * H + h``, the first largest entry along axis 2 of ``scores (H, K, N, N)``
+    mixed."""
     n_heads, n_entries, n = scores.shape[0], scores.shape[1], scores.shape[2]
     row, best, choice = np.empty(n, scores.dtype), np.empty(n, scores.dtype), np.empty(n, np.int32)
     for item in range(start, stop):
@@ -46,7 +48,8 @@ def choose(scores: Tensor, mix: Tensor, dim: int) -> Tensor:
 
 @_jit
 def _jacobian(p, u, v, start, stop):
-    """``p (T, N, N)``, a softmax along axis 1, becomes ``p * (G - <p, G>)`` for ``G = sum over parts of u v^T``; ``u, v (T, parts, N)``."""
+    """``p (T, N, N)``, a softmax along axis 1, becomes ``p * (G - <p, G>)`` for ``G = sum over parts of u v^T``; ``u, v (T,
+    parts, N)``."""
     n = p.shape[1]
     mean, total = np.empty(n, p.dtype), np.empty(n, p.dtype)
     for t in range(start, stop):
