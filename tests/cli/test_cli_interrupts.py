@@ -15,7 +15,8 @@ from statetrack.training import Run
 
 LINE = shlex.split(
     "train rnn parity --seed 1 --steps 300 --batch-size 8 --layer.d-state 4 --model.d-model 8 --model.n-layers 1 "
-    "--model.dropout 0.1 --lengths.high 8 --evaluation.n 8 --evaluation.every 50 --evaluation.low 8 --evaluation.high 10 --test-lengths 8 " "--optim.schedule cosine --evaluation.stop-at 2 --checkpoint-every 20"
+    "--model.dropout 0.1 --lengths.high 8 --evaluation.n 8 --evaluation.every 50 --evaluation.low 8 --evaluation.high 10 "
+    "--optim.schedule cosine --evaluation.stop-at 2 --checkpoint-every 20 --test-lengths 8"
 )
 
 

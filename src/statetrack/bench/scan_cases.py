@@ -14,7 +14,7 @@ from torch import Tensor
 
 from statetrack.scan import Backend, scan
 from statetrack.scan.backends import Transitions
-from statetrack.structures import ColumnOneHot, Dense, Diagonal, MixedOneHot, RoutedOneHot
+from statetrack.structures import ColumnOneHot, Dense, Diagonal, MixedOneHot, RoutedOneHot, Structure
 
 _DICTIONARY = 32
 
@@ -131,10 +131,13 @@ class Problem:
         inputs = None if self.inputs is None else self.inputs.to(wide)
         return Problem(replace(self.op, dtype=wide), transitions, inputs, self.initial.to(wide), self.cotangent.to(wide))
 
+    def structure(self) -> Structure:
+        """The transitions with a map for every token."""
+        return self.transitions.expand() if isinstance(self.transitions, RoutedOneHot | MixedOneHot) else self.transitions
+
     def dense(self) -> Problem:
         """The same recurrence with its matrices written out."""
-        maps = self.transitions.expand() if isinstance(self.transitions, RoutedOneHot | MixedOneHot) else self.transitions
-        return replace(self, transitions=Dense(maps.to_dense()))
+        return replace(self, transitions=Dense(self.structure().to_dense()))
 
 
 def with_values(transitions: Transitions, values: Tensor) -> Transitions:

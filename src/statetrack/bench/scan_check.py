@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from statetrack.bench.scan_cases import Op, Problem, Shape
-from statetrack.structures import RoutedOneHot
+from statetrack.scan import Backend
 
 _CHECK = (2, 67)
 """Rows and length of the comparison with the double-precision reference."""
@@ -26,7 +27,8 @@ def against_reference(op: Op, n: int) -> dict[str, Any]:
         ``{"ok": ..., "error": {name: largest error over largest entry}, "budget": {name: what is allowed}}``.
     """
     problem = Problem.make(op, Shape(*_CHECK, n), seed=1)
-    truth, kernel, same = (_results(p, b) for p, b in ((problem.double(), "reference"), (problem, "cpu"), (problem, "reference")))
+    plain = replace(problem, transitions=problem.structure())
+    truth, kernel, same = _results(plain.double(), "reference"), _results(problem, "cpu"), _results(plain, "reference")
     floor = 4 * torch.finfo(op.dtype).eps
     error = {name: _distance(kernel[name], exact) for name, exact in truth.items()}
     budget = {name: max(floor, _FACTOR * _distance(same[name], exact)) for name, exact in truth.items()}
@@ -55,7 +57,7 @@ def at_full_length(problem: Problem) -> dict[str, Any]:
     return {"ok": step <= 16 * eps and difference <= 1e4 * eps, "step": step, "energy": difference}
 
 
-def _results(problem: Problem, backend: Any) -> dict[str, Tensor]:
+def _results(problem: Problem, backend: Backend) -> dict[str, Tensor]:
     states, gradients = problem.gradients(backend)
     return {"states": states, **gradients}
 
@@ -82,8 +84,7 @@ def _step_error(problem: Problem, states: Tensor) -> float:
         before,
         states[:, tokens],
     ).double()
-    transitions = picked.transitions.expand() if isinstance(picked.transitions, RoutedOneHot) else picked.transitions
-    expected = transitions.apply(picked.initial)  # type: ignore[union-attr]
+    expected = picked.structure().apply(picked.initial)
     if picked.inputs is not None:
         expected = expected + picked.inputs
     return _distance(picked.cotangent, expected)

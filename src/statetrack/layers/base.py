@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from statetrack._typing import Bool, Float, Int
 from statetrack.errors import InvalidInputError, UnknownNameError
 from statetrack.registry import Registry
 from statetrack.scan.offsets import checked_offsets
@@ -76,8 +77,13 @@ class Layer(nn.Module, ABC):
         """
 
     def forward(
-        self, x: Tensor, state: Any = None, *, mask: Tensor | None = None, cu_seqlens: Tensor | None = None
-    ) -> tuple[Tensor, Any]:
+        self,
+        x: Float[Tensor, "B L d_model"],
+        state: Any = None,
+        *,
+        mask: Bool[Tensor, "B L"] | None = None,
+        cu_seqlens: Int[Tensor, " offsets"] | None = None,
+    ) -> tuple[Float[Tensor, "B L d_model"], Any]:
         """Run the layer over whole sequences.
 
         Args:
@@ -115,7 +121,7 @@ class Layer(nn.Module, ABC):
         y[mask] = packed[0]
         return y, state
 
-    def step(self, x_t: Tensor, state: Any) -> tuple[Tensor, Any]:
+    def step(self, x_t: Float[Tensor, "B d_model"], state: Any) -> tuple[Float[Tensor, "B d_model"], Any]:
         """One token ``(B, d_model)``: output ``(B, d_model)`` and the new state."""
         y, state = self.forward(x_t.unsqueeze(1), state)
         return y.squeeze(1), state

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from statetrack._typing import Bool, Float, Int
 from statetrack.errors import InvalidInputError
 from statetrack.layers import make_layer
 from statetrack.layers.diagonal_generators import checked
@@ -78,8 +79,13 @@ class Tagger(nn.Module):
         self.head = nn.Linear(config.d_model, n_classes)
 
     def forward(
-        self, tokens: Tensor, states: list[Any] | None = None, *, mask: Tensor | None = None, cu_seqlens: Tensor | None = None
-    ) -> tuple[Tensor, list[Any]]:
+        self,
+        tokens: Int[Tensor, "B L"],
+        states: list[Any] | None = None,
+        *,
+        mask: Bool[Tensor, "B L"] | None = None,
+        cu_seqlens: Int[Tensor, " offsets"] | None = None,
+    ) -> tuple[Float[Tensor, "B L n_classes"], list[Any]]:
         """Scores and the states of all layers after the last token; ``mask`` and ``cu_seqlens`` as in ``Layer.forward``."""
         x, out = self.features(tokens, states, mask=mask, cu_seqlens=cu_seqlens)
         return self.head(x), out

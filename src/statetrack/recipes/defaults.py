@@ -62,19 +62,19 @@ def _selective(layer: str, task: str, built: Task) -> TrainConfig:
     letters = built.vocab_size - 1  # padding needs no selection of its own
     if states is not None and states <= _SMALL:
         options: dict[str, Any] = {"d_state": 16, "n_heads": 4, "dictionary_size": max(8, letters)}
-        width, batch, threshold, steps, decay = 32, 128, 0.95, 4000, 200
+        width, batch, steps, decay = 32, 128, 4000, 200
     else:
         # As many places per head as the automaton has states, with room to spare; Flash can afford more of it.
         room = 32 if layer == "pd-ssm" else 64
         options = {"d_state": max(room, states or 0), "n_heads": 8, "dictionary_size": max(12, letters)}
         options["dictionary_scale"] = 0.5
-        width, batch, threshold, steps, decay = 64, 256, 0.9, 8000, 300
+        width, batch, steps, decay = 64, 256, 8000, 300
     return TrainConfig(
         layer,
         task,
         model=ModelConfig(d_model=width, n_layers=1, layer={**options, **_SELECTIONS_ONLY}),
         optim=OptimConfig(decay_steps=decay),
-        lengths=LengthConfig(start=4, threshold=threshold),
+        lengths=LengthConfig(start=4, threshold=0.9),
         evaluation=EvalConfig(every=100),
         steps=steps,
         batch_size=batch,

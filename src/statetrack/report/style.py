@@ -57,6 +57,8 @@ def inline_svg(figure: Any, label: str) -> str:
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r'\s(?:xmlns(?::\w+)?|version|width|height)="[^"]*"', "", svg[: svg.index(">")]) + svg[svg.index(">") :]
+    used = set(re.findall(r'(?:url\(|href=")#([^")]+)', svg))  # the other ids would occur once in every figure of a page
+    svg = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", svg)
     for colour, name in _VARIABLES.items():
         svg = svg.replace(colour, f"var(--{name})")
     escaped = label.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")

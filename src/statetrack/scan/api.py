@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from statetrack._typing import Inexact, Int
 from statetrack.errors import InvalidInputError
 from statetrack.scan.backends import Backend, Transitions, choose_backend
 from statetrack.scan.mixture import mixture_choice, mixture_lift
@@ -32,10 +33,10 @@ class ScanResult(NamedTuple):
 
 def scan(
     transitions: Transitions,
-    inputs: Tensor | None = None,
-    initial_state: Tensor | None = None,
+    inputs: Inexact[Tensor, "B L H N"] | None = None,
+    initial_state: Inexact[Tensor, "rows H N"] | None = None,
     *,
-    cu_seqlens: Tensor | None = None,
+    cu_seqlens: Int[Tensor, " offsets"] | None = None,
     backend: Backend = "auto",
 ) -> ScanResult:
     """Run ``h_t = A_t h_{t-1} + b_t`` along the second dimension.

@@ -5,12 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from statetrack._typing import Float, Int
 from statetrack.structures import MixedOneHot, RoutedOneHot
 from statetrack.structures.dense import Dense
 from statetrack.structures.orientation import choice_dim
 
 
-def straight_through(scores: Tensor, dim: int, temperature: float = 1.0, index: Tensor | None = None) -> Tensor:
+def straight_through(
+    scores: Float[Tensor, "*shape"], dim: int, temperature: float = 1.0, index: Int[Tensor, "..."] | None = None
+) -> Float[Tensor, "*shape"]:
     """One-hot of the largest score along ``dim``; its gradient is that of ``softmax(scores / temperature)``.
 
     ``index`` is ``scores.argmax(dim)``, for callers that have it.
