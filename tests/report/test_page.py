@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from statetrack.models import ModelConfig
-from statetrack.report import write_report
+from statetrack.report import page, write_report
 from statetrack.report.page import render
 from statetrack.training import EvalConfig, Run, TrainConfig, train
 from statetrack.training.measure import Measurement, measure
@@ -85,30 +85,30 @@ def test_needs_no_network(text):
 
 
 def test_holds_the_numbers(text, run):
-    found, page = measure(run, [8, 40, 1000], n=32, reuse=True), Page(text)
-    rows = {row[0]: row for row in page.cells}
+    found, read = measure(run, [8, 40, 1000], n=32, reuse=True), Page(text)
+    rows = {row[0]: row for row in read.cells}
     for length, share in found.accuracy.items():
         low, high = found.interval(length)
         assert f"{100 * share:.1f} %" in rows[f"{length:,}"]
         assert f"{100 * low:.1f} \u2013 {100 * high:.1f}" in rows[f"{length:,}"]
     assert rows["1,000"][1] == "25"  # times the longest training word, 40
-    assert ["task.format", "xlstm"] in page.cells
-    assert ["layer.d_state", "4"] in page.cells
-    assert "statetrack train rnn cycle-navigation --seed 11" in page.text
-    assert f"{sum(p.numel() for p in run.load_model().parameters()):,}" in page.text
-    assert "Guessing is right 16.7 % of the time" in page.text
+    assert ["task.format", "xlstm"] in read.cells
+    assert ["layer.d_state", "4"] in read.cells
+    assert "statetrack train rnn cycle-navigation --seed 11" in read.text
+    assert f"{sum(p.numel() for p in run.load_model().parameters()):,}" in read.text
+    assert "Guessing is right 16.7 % of the time" in read.text
 
 
 def test_is_accessible(text):
-    page = Page(text)
-    assert len(page.ids) == len(set(page.ids))
-    labels = [value for tag, name, value in page.attributes if tag == "svg" and name == "aria-label"]
+    read = Page(text)
+    assert len(read.ids) == len(set(read.ids))
+    labels = [value for tag, name, value in read.attributes if tag == "svg" and name == "aria-label"]
     assert len(labels) == 4
     assert all(labels)
-    assert [value for tag, name, value in page.attributes if tag == "svg" and name == "role"] == ["img"] * 4
-    assert ("html", "lang", "en") in page.attributes
-    assert {value for tag, name, value in page.attributes if tag == "th" and name == "scope"} == {"row", "col"}
-    assert ("meta", "name", "viewport") in page.attributes
+    assert [value for tag, name, value in read.attributes if tag == "svg" and name == "role"] == ["img"] * 4
+    assert ("html", "lang", "en") in read.attributes
+    assert {value for tag, name, value in read.attributes if tag == "th" and name == "scope"} == {"row", "col"}
+    assert ("meta", "name", "viewport") in read.attributes
 
 
 def test_figures_take_the_colours_of_the_theme(text):
@@ -120,17 +120,25 @@ def test_figures_take_the_colours_of_the_theme(text):
     assert "prefers-color-scheme: dark" in text
 
 
-def test_is_the_same_every_time(run):
+def test_is_the_same_every_time(text, run):
+    assert render(run, measure(run, [8, 40, 1000], n=32, reuse=True)) == text
+
+
+@pytest.fixture
+def without_figures(monkeypatch):
+    monkeypatch.setattr(page, "_in_both_widths", lambda draw, name: {})
+
+
+def test_pooled_accuracy_has_a_row(run, without_figures):
     found = Measurement({8: 1.0, 40: 0.5}, 32, 1 / 6, {"low": 8, "high": 40, "n": 100, "accuracy": 0.75})
-    assert render(run, found) == render(run, found)
     rows = {row[0]: row for row in Page(render(run, found)).cells}
     assert rows["8\u201340"][1:3] == ["pooled", "75.0 %"]
 
 
-def test_markup_in_a_path_is_text(run, tmp_path):
+def test_markup_in_a_path_is_text(run, tmp_path, without_figures):
     shutil.copytree(run.path, tmp_path / "<b>bold & brave")
-    page = Page(render(Run.open(tmp_path / "<b>bold & brave"), Measurement({8: 1.0}, 32, 0.2)))
-    assert "<b>bold & brave" in page.text
+    text = render(Run.open(tmp_path / "<b>bold & brave"), Measurement({8: 1.0}, 32, 0.2))
+    assert "<b>bold & brave" in Page(text).text
 
 
 def test_a_run_without_metrics_still_has_a_page(run, tmp_path):

@@ -66,7 +66,7 @@ class FSA(Recipe):
         for layer in (*_MAIN, *_BASELINES):
             for task in TASKS:
                 for seed in range(self._n_seeds(layer, task)):
-                    lengths = LENGTHS[:4] if layer == "transformer" else LENGTHS
+                    lengths = LENGTHS if layer in _MAIN else LENGTHS[: 4 if layer == "transformer" else 5]
                     config = make(layer, task, seed)
                     jobs.append(Job(config, out / f"{layer}-{task}-{seed}", lengths, n=512, pooled=POOLED))
         return jobs
