@@ -32,4 +32,6 @@ def test_lists_for_people_name_everything(call):
     for what, names in (("layers", layers.names()), ("tasks", tasks.names()), ("recipes", recipes.names())):
         out = call(f"list {what}").out
         assert all(name in out for name in names)
-    assert "--layer.dictionary-size 8" in call("list layers").out
+    words = call("list layers").out.split()
+    assert "--layer.dictionary-size=8" in words
+    assert "--layer.skip" in words

@@ -15,11 +15,10 @@ from statetrack.bench.machine import available_bytes
 from statetrack.bench.scan_cases import OPS, Op, Problem, Shape, Traffic
 from statetrack.bench.scan_check import against_reference, at_full_length
 from statetrack.bench.scan_report import figure, tables
-from statetrack.bench.timing import Timing, spread, take_turns
+from statetrack.bench.timing import Timing, clock, spread, take_turns
 
-_TREE_STATES = 1 << 21
-_DENSE_BYTES, _DENSE_LENGTH = 1.2e9, 4096
-"""Above these a contender takes seconds to minutes per call, or more memory than most machines have, and is not run."""
+_DENSE_LENGTH = 4096
+"""The dense recurrence is a Python loop; it is not run over more steps."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +31,8 @@ class Grid:
         lengths: ``L`` of the series at ``B = 1`` and ``length_size``, for the cost per token.
         length_size: ``N`` of that series.
         budget: seconds per contender and shape.
+        tree_states: the tree scan is not run with more states.
+        dense_bytes: nor the dense recurrence with larger matrices.
         tensor_bytes: shapes with a larger tensor of states are left out.
     """
 
@@ -40,6 +41,8 @@ class Grid:
     lengths: tuple[int, ...]
     length_size: int
     budget: float
+    tree_states: int
+    dense_bytes: float
     tensor_bytes: float = 3e8
 
     def shapes(self) -> list[Shape]:
@@ -49,8 +52,24 @@ class Grid:
         return sorted(found, key=lambda shape: (shape.states, shape.rows, shape.n))
 
 
-FULL = Grid((16, 64, 128, 512), ((1, 65536), (16, 4096), (256, 256), (16, 65536)), (1024, 4096, 16384, 65536), 128, budget=0.25)
-QUICK = Grid((16, 128), ((1, 8192), (16, 512)), (1024, 4096, 16384), 128, budget=0.03)
+FULL = Grid(
+    sizes=(16, 64, 128, 512),
+    tokens=((1, 65536), (16, 4096), (16, 65536), (1, 1024)),
+    lengths=(1024, 4096, 16384, 65536),
+    length_size=128,
+    budget=0.15,
+    tree_states=1 << 20,
+    dense_bytes=1.2e9,
+)
+QUICK = Grid(
+    sizes=(16, 128),
+    tokens=((1, 8192), (16, 512), (1, 512)),
+    lengths=(1024, 4096, 16384),
+    length_size=128,
+    budget=0.02,
+    tree_states=1 << 16,
+    dense_bytes=4e7,
+)
 
 
 def measure(quick: bool, note: Note) -> Report:
@@ -79,10 +98,10 @@ def measure_grid(grid: Grid, ops: tuple[Op, ...], note: Note) -> Report:
             if not law["ok"]:
                 refused.append({**_name(op, shape), **law})
                 continue
-            entries += _entries(problem, shape, grid.budget)
+            entries += _entries(problem, shape, grid)
     settings = {"sizes": list(grid.sizes), "tokens": [list(pair) for pair in grid.tokens], "budget_seconds": grid.budget}
     return {
-        "settings": {**settings, "lengths": list(grid.lengths), "length_size": grid.length_size, "heads": 1},
+        "settings": {**settings, "lengths": list(grid.lengths), "length_size": grid.length_size, "heads": 1, "clock": clock()},
         "entries": entries,
         "flatness": _flatness(grid, ops, entries),
         "checks": checks,
@@ -114,17 +133,17 @@ def _too_large(grid: Grid, op: Op, shape: Shape) -> str | None:
     return None
 
 
-def _entries(problem: Problem, shape: Shape, budget: float) -> list[dict[str, Any]]:
+def _entries(problem: Problem, shape: Shape, grid: Grid) -> list[dict[str, Any]]:
     """Forward, and forward + backward, with all contenders."""
     op, traffic = problem.op, Traffic.of(problem.op, shape)
     alternatives: dict[str, tuple[Problem, Any]] = {}
     not_run = {}
-    if shape.states <= _TREE_STATES:
+    if shape.states <= grid.tree_states:
         alternatives["tree"] = problem, "tree"
     else:
         not_run["tree"] = f"{shape.states:.1e} states"
     dense_bytes = shape.states * shape.n * op.dtype.itemsize
-    if dense_bytes <= _DENSE_BYTES and shape.length <= _DENSE_LENGTH:
+    if dense_bytes <= grid.dense_bytes and shape.length <= _DENSE_LENGTH:
         alternatives["dense"] = problem.dense(), "reference"
     else:
         not_run["dense"] = f"matrices of {dense_bytes / 1e9:.1f} GB over {shape.length} steps"
@@ -132,7 +151,7 @@ def _entries(problem: Problem, shape: Shape, budget: float) -> list[dict[str, An
     for direction, moved in (("forward", traffic.forward), ("forward+backward", traffic.forward + traffic.backward)):
         pairs = {"cpu": (problem, "cpu"), **alternatives}
         contenders = {"copy": _copy(moved), **{name: _call(p, b, direction) for name, (p, b) in pairs.items()}}
-        found.append(_entry(op, shape, direction, moved, take_turns(contenders, budget), not_run))
+        found.append(_entry(op, shape, direction, moved, take_turns(contenders, grid.budget), not_run))
     return found
 
 

@@ -110,7 +110,7 @@ class Problem:
     def run(self, backend: Backend) -> Tensor:
         """States, without a graph."""
         with torch.no_grad():
-            return scan(self.transitions, self.inputs, self.initial, backend=backend).states
+            return _states(self.transitions, self.inputs, self.initial, backend)
 
     def gradients(self, backend: Backend, *, cotangent: Tensor | None = None) -> tuple[Tensor, dict[str, Tensor]]:
         """States, and the gradients of all arguments by name, for the cotangent of the states (default: the problem's own)."""
@@ -118,9 +118,7 @@ class Problem:
         if self.inputs is not None:
             given["inputs"] = self.inputs
         leaves = {name: tensor.detach().requires_grad_() for name, tensor in given.items()}
-        states = scan(
-            with_values(self.transitions, leaves["value"]), leaves.get("inputs"), leaves["initial"], backend=backend
-        ).states
+        states = _states(with_values(self.transitions, leaves["value"]), leaves.get("inputs"), leaves["initial"], backend)
         found = torch.autograd.grad(states, list(leaves.values()), self.cotangent if cotangent is None else cotangent)
         return states.detach(), dict(zip(leaves, found, strict=True))
 
@@ -138,6 +136,18 @@ class Problem:
     def dense(self) -> Problem:
         """The same recurrence with its matrices written out."""
         return replace(self, transitions=Dense(self.structure().to_dense()))
+
+
+def _states(transitions: Transitions, inputs: Tensor | None, initial: Tensor, backend: Backend) -> Tensor:
+    if not isinstance(transitions, Dense):
+        return scan(transitions, inputs, initial, backend=backend).states
+    # Unbinding once keeps the backward pass linear in the length, which slicing at every step would not.
+    h, states = initial.unsqueeze(-1), []
+    added = None if inputs is None else inputs.unsqueeze(-1).unbind(1)
+    for t, matrix in enumerate(transitions.matrix.unbind(1)):
+        h = matrix @ h if added is None else matrix @ h + added[t]
+        states.append(h)
+    return torch.stack(states, dim=1).squeeze(-1)
 
 
 def with_values(transitions: Transitions, values: Tensor) -> Transitions:

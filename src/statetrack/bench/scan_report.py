@@ -14,25 +14,33 @@ _DIRECTIONS = ("forward", "forward+backward")
 
 
 def tables(report: Report) -> list[Any]:
-    """Times over a copy by ``N`` for every ``(B, L)``, then cost against length, then speed-ups over the alternatives."""
+    """Times over a copy by ``N`` for every ``(B, L)``, then speed-ups over the alternatives, then cost against length."""
     entries, settings = report["entries"], report["settings"]
     found = [_by_size(entries, settings["sizes"], rows, length) for rows, length in settings["tokens"]]
     found += [_speedups(entries, settings["sizes"], name) for name in ("tree", "dense")]
-    return [table for table in [*found, _by_length(report)] if table.row_count]
+    return [_titled(title, columns, rows) for title, columns, rows in [*found, _by_length(report)] if rows]
 
 
-def _table(title: str, columns: list[str]) -> Any:
+_Content = tuple[str, list[str], list[list[str]]]
+"""Title, names of the columns after the first, rows."""
+
+
+def _titled(title: str, columns: list[str], rows: list[list[str]]) -> Any:
+    from rich.console import Group
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
     table.add_column("scan", no_wrap=True)
     for column in columns:
         table.add_column(column, justify="right", no_wrap=True)
-    return table
+    for row in rows:
+        table.add_row(*row)
+    return Group(Text(title, style="bold"), table)
 
 
-def _pairs(entries: list[dict[str, Any]], sizes: list[int], cell: Callable[[dict[str, Any]], str]) -> list[tuple[str, list[str]]]:
-    """Rows of ``forward / forward+backward`` cells, one per operation, one column per ``N``."""
+def _pairs(entries: list[dict[str, Any]], sizes: list[int], cell: Callable[[dict[str, Any]], str]) -> list[list[str]]:
+    """Rows of ``forward / forward + backward`` cells, one per operation, one column per ``N``."""
     rows = []
     for op in dict.fromkeys(e["op"] for e in entries):
         cells = []
@@ -40,39 +48,37 @@ def _pairs(entries: list[dict[str, Any]], sizes: list[int], cell: Callable[[dict
             both = [
                 next((cell(e) for e in entries if (e["op"], e["N"], e["direction"]) == (op, n, d)), _BLANK) for d in _DIRECTIONS
             ]
-            cells.append(" / ".join(both) if both != [_BLANK, _BLANK] else _BLANK)
-        rows.append((op, cells))
+            cells.append(_BLANK if both == [_BLANK, _BLANK] else " / ".join(both))
+        rows.append([op, *cells])
     return rows
 
 
-def _by_size(entries: list[dict[str, Any]], sizes: list[int], rows: int, length: int) -> Any:
+def _by_size(entries: list[dict[str, Any]], sizes: list[int], rows: int, length: int) -> _Content:
     title = f"Time over that of a copy of the same bytes, forward / forward + backward; B = {rows}, L = {length:,}"
-    table = _table(title, [f"N = {n}" for n in sizes])
     here = [e for e in entries if (e["B"], e["L"]) == (rows, length)]
-    for op, cells in _pairs(here, sizes, lambda e: f"{e['over_copy']['median']:.2f}"):
-        table.add_row(op, *cells)
-    return table
+    return title, [f"N = {n}" for n in sizes], _pairs(here, sizes, lambda e: f"{e['over_copy']['median']:.2f}")
 
 
-def _speedups(entries: list[dict[str, Any]], sizes: list[int], name: str) -> Any:
+def _speedups(entries: list[dict[str, Any]], sizes: list[int], name: str) -> _Content:
     what = {"tree": "the tree scan", "dense": "the dense recurrence"}[name]
-    table = _table(
-        f"Times faster than {what}, forward / forward + backward; longest run where both ran", [f"N = {n}" for n in sizes]
+    title = f"Times faster than {what}, forward / forward + backward; at the largest B x L where both ran"
+    largest = {(e["op"], e["N"], e["direction"]): e for e in entries if name in e["speedup"]}  # Entries come smallest first.
+    return (
+        title,
+        [f"N = {n}" for n in sizes],
+        _pairs(list(largest.values()), sizes, lambda e: f"{e['speedup'][name]['median']:.0f}"),
     )
-    longest = {(e["op"], e["N"], e["direction"]): e for e in entries if name in e["speedup"]}  # Entries come smallest first.
-    for op, cells in _pairs(list(longest.values()), sizes, lambda e: f"{e['speedup'][name]['median']:.0f}"):
-        table.add_row(op, *cells)
-    return table
 
 
-def _by_length(report: Report) -> Any:
+def _by_length(report: Report) -> _Content:
     lengths, n = report["settings"]["lengths"], report["settings"]["length_size"]
-    columns = [f"L = {length:,}" for length in lengths]
-    table = _table(f"Microseconds per token against length; B = 1, N = {n}", ["direction", *columns, "max / min", "fixed µs"])
-    for row in report["flatness"]:
-        costs = [f"{cost:.3f}" if (cost := row["us_per_token"].get(str(length))) else _BLANK for length in lengths]
-        table.add_row(row["op"], row["direction"], *costs, f"{row['largest_over_smallest']:.2f}", f"{row['fixed_us']:.0f}")
-    return table
+    title = f"Microseconds per token against length, and per call whatever the length; B = 1, N = {n}"
+    rows = []
+    for series in report["flatness"]:
+        costs = [f"{cost:.3f}" if (cost := series["us_per_token"].get(str(length))) else _BLANK for length in lengths]
+        spread = f"{series['largest_over_smallest']:.2f}"
+        rows.append([series["op"], series["direction"], *costs, spread, f"{max(0, series['fixed_us']):.0f}"])
+    return title, ["direction", *(f"L = {length:,}" for length in lengths), "max / min", "µs per call"], rows
 
 
 def figure(report: Report) -> Any:

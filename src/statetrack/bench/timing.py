@@ -8,6 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
+_MOST = 100
+"""Rounds at most."""
+
 
 @dataclass
 class Timing:
@@ -36,29 +41,31 @@ def spread(values: list[float]) -> dict[str, float]:
     return {"median": statistics.median(ordered), "low": ordered[round(0.2 * last)], "high": ordered[round(0.8 * last)]}
 
 
-def take_turns(
-    contenders: Mapping[str, Callable[[], object]], budget: float, least: int = 5, most: int = 100
-) -> dict[str, Timing]:
+def take_turns(contenders: Mapping[str, Callable[[], object]], budget: float) -> dict[str, Timing]:
     """Time contenders in rounds, every other round in reverse order, after a warm-up call of each.
 
     Args:
         contenders: what to call, by name.
-        budget: seconds per contender; one that has used it up sits out.
-        least: rounds that a contender takes whatever they cost.
-        most: rounds in all.
+        budget: seconds per contender; one that has used it up sits out, but each takes 5 rounds, or 3 if one call is over budget.
     """
-    for call in contenders.values():
-        call()
+    least = {name: 5 if _seconds(call) <= budget else 3 for name, call in contenders.items()}
     found = {name: Timing() for name in contenders}
-    spent = dict.fromkeys(contenders, 0.0)
-    for i in range(most):
-        active = [name for name in contenders if i < least or spent[name] < budget]
+    for i in range(_MOST):
+        active = [name for name in contenders if i < least[name] or sum(found[name].rounds.values()) < budget]
         if not active:
             break
         for name in active if i % 2 == 0 else reversed(active):
-            began = time.perf_counter()
-            contenders[name]()
-            seconds = time.perf_counter() - began
-            found[name].rounds[i] = seconds
-            spent[name] += seconds
+            found[name].rounds[i] = _seconds(contenders[name])
     return found
+
+
+def clock() -> str:
+    """``"cpu"`` on one thread: the time the thread runs, which other programs leave nearly unchanged. Else ``"wall"``."""
+    return "cpu" if torch.get_num_threads() == 1 else "wall"
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    now = time.thread_time if clock() == "cpu" else time.perf_counter
+    began = now()
+    call()
+    return now() - began

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import Field, replace
+from dataclasses import replace
 from typing import Any, get_type_hints
 
 from statetrack.cli.docstrings import documented
@@ -61,22 +61,20 @@ def _picked(parsed: Any, part: str, names: set[str]) -> dict[str, Any]:
 
 
 def _options_class(defaults: TrainConfig, extra: type | None) -> type:
-    entries: list[tuple[str, Any, Field[Any]]] = []
+    """A dataclass of all options, whose defaults are those of a configuration."""
+    entries: dict[str, tuple[Any, Any, str]] = {}
     if extra is not None:
         hints = get_type_hints(extra, include_extras=True)
-        entries += [(f.name, hints[f.name], dataclasses.field(default=f.default)) for f in dataclasses.fields(extra)]
-    hints, texts = get_type_hints(TrainConfig), documented(TrainConfig)
-    own = {
-        f.name: (hints[f.name], getattr(defaults, f.name), texts.get(f.name, ""))
-        for f in dataclasses.fields(TrainConfig)
-        if f.name not in _NAMED
-    }
-    loose = section("", own)
-    loose_hints = get_type_hints(type(loose), include_extras=True)
-    entries += [(name, loose_hints[name], dataclasses.field(default=getattr(loose, name))) for name in own]
-    for name, part in _sections(defaults).items():
-        entries.append((name, type(part), dataclasses.field(default=part)))
-    return dataclasses.make_dataclass("TrainOptions", entries, frozen=True)
+        texts = {name: text for cls in reversed(extra.__mro__) for name, text in documented(cls).items()}
+        entries = {f.name: (hints[f.name], f.default, texts.get(f.name, "")) for f in dataclasses.fields(extra)}
+    entries |= _fields(defaults, leave_out=_NAMED)
+    entries |= {name: (type(part), part, "") for name, part in _sections(defaults).items()}
+    return type(section("Train a layer on a task.", entries))
+
+
+def _fields(config: Any, leave_out: Sequence[str] = ()) -> dict[str, tuple[Any, Any, str]]:
+    hints, texts = get_type_hints(type(config)), documented(type(config))
+    return {name: (hints[name], value, texts.get(name, "")) for name, value in vars(config).items() if name not in leave_out}
 
 
 def _sections(defaults: TrainConfig) -> dict[str, Any]:
@@ -95,9 +93,7 @@ def _sections(defaults: TrainConfig) -> dict[str, Any]:
     found["layer"] = section(f"The layer {layer}.", of_layer)
     for name in _PARTS:
         part = getattr(defaults, name)
-        texts, hints_of_part = documented(type(part)), get_type_hints(type(part))
-        fields = {k: (hints_of_part[k], v, texts.get(k, "")) for k, v in vars(part).items() if k != "layer"}
-        found[name] = section((type(part).__doc__ or "").splitlines()[0], fields)
+        found[name] = section((type(part).__doc__ or "").splitlines()[0], _fields(part, leave_out=("layer",)))
     return found
 
 

@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from statetrack.report.tables import DASH, percent
-from statetrack.training import TrainConfig
 
 _PLAIN_EVERY, _LIVE_EVERY = 5.0, 0.1
 """Seconds between updates."""
@@ -40,10 +39,12 @@ class TrainingDisplay:
     It is an observer of training and a context manager.
 
     Args:
-        config: the run.
+        title: said when the first step is done.
+        steps: most steps that may be taken.
     """
 
-    def __init__(self, config: TrainConfig) -> None:
+    def __init__(self, title: str, steps: int) -> None:
+        self.title = title
         self.console = console(stderr=True)
         self.live = self.console.is_terminal
         self.step = self.first = 0
@@ -56,7 +57,7 @@ class TrainingDisplay:
             disable=not self.live,
             expand=True,
         )
-        self.entry = self.bar.add_task("", total=config.steps, line="preparing")
+        self.entry = self.bar.add_task("", total=steps, line="preparing")
 
     def __enter__(self) -> TrainingDisplay:
         self.bar.start()
@@ -69,6 +70,7 @@ class TrainingDisplay:
         """Take the record of one step."""
         now = time.monotonic()
         if not self.step:
+            self.console.print(self.title, soft_wrap=True)
             self.first, self.began, self.shown, self.attempt = record["step"] - 1, now, now - _PLAIN_EVERY, record["attempt"]
         self.step = record["step"]
         self.validation = record.get("validation", self.validation)

@@ -14,6 +14,7 @@ from statetrack.cli.console import console, print_json
 from statetrack.cli.docstrings import documented
 from statetrack.cli.options import Flag, parse
 from statetrack.errors import UnknownNameError
+from statetrack.report.reproduce import option_words
 
 Entries = dict[str, dict[str, Any]]
 
@@ -103,7 +104,8 @@ def _grid(entries: Entries, prefix: str) -> Table:
 
 
 def _options(options: dict[str, Any], prefix: str) -> str:
-    return "  ".join(f"--{prefix}.{key.replace('_', '-')} {option['default']}" for key, option in options.items()) or "none"
+    words = ("=".join(option_words(f"{prefix}.{key}", option["default"])) for key, option in options.items())
+    return "  ".join(words) or "none"
 
 
 def _plain(value: Any) -> str:

@@ -86,6 +86,11 @@ def _first_paragraph(box: str, prog: str) -> str:
     return f"{text[:1].upper()}{text[1:].rstrip('.')}.\nSee {prog} --help"
 
 
+def helped(annotation: Any, text: str) -> Any:
+    """An annotation with its help."""
+    return Annotated[annotation, tyro.conf.arg(help=text)] if text else annotation
+
+
 def section(doc: str, entries: dict[str, tuple[Any, Any, str]]) -> Any:
     """An instance of a new frozen dataclass.
 
@@ -94,7 +99,6 @@ def section(doc: str, entries: dict[str, tuple[Any, Any, str]]) -> Any:
         entries: annotation, value and help of each field.
     """
     fields = [
-        (name, Annotated[annotation, tyro.conf.arg(help=text)] if text else annotation, dataclasses.field(default=value))
-        for name, (annotation, value, text) in entries.items()
+        (name, helped(annotation, text), dataclasses.field(default=value)) for name, (annotation, value, text) in entries.items()
     ]
     return dataclasses.make_dataclass("Section", fields, frozen=True, namespace={"__doc__": doc, "__module__": __name__})()

@@ -8,9 +8,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
-
-import tyro
+from typing import Any
 
 from statetrack.cli.config_options import parse_config
 from statetrack.cli.console import TrainingDisplay, console, note, print_json
@@ -47,11 +45,17 @@ class OutputOptions:
 
 @dataclass(frozen=True)
 class NewRunOptions(OutputOptions):
-    """Options of a run beside its configuration."""
+    """Options of a new run beside its configuration.
 
-    seed: Annotated[int, tyro.conf.arg(help="of initialisation, data and dropout.")] = 0
-    out: Annotated[Path | None, tyro.conf.arg(help="run folder; by default runs/LAYER-TASK-SEED.")] = None
-    resume: Annotated[Flag, tyro.conf.arg(help="continue the run in --out if there is one.")] = False
+    Attributes:
+        seed: of initialisation, data and dropout.
+        out: run folder; by default runs/LAYER-TASK-SEED.
+        resume: continue the run in --out if there is one.
+    """
+
+    seed: int = 0
+    out: Path | None = None
+    resume: Flag = False
 
 
 @dataclass(frozen=True)
@@ -120,8 +124,8 @@ def train_shown(begin: Callable[[Observer], Run], config: TrainConfig, out: Path
     with ExitStack() as stack:
         observers: list[Observer] = []
         if leads():
-            note(f"Training {config.layer} on {config.task}, seed {config.seed}, in {out}")
-            display = stack.enter_context(TrainingDisplay(config))
+            title = f"Training {config.layer} on {config.task}, seed {config.seed}, in {out}"
+            display = stack.enter_context(TrainingDisplay(title, config.steps))
             observers.append(display)
             if tensorboard:
                 board = TensorBoard(out / "tensorboard")

@@ -1,9 +1,10 @@
 """Settings that work, for a layer and a task that are named and nothing else.
 
 What mattered, on words of 3 to 40 tokens with one label at the end: a curriculum from the shortest words on, which moves on
-before a stage is perfect, because longer words punish what was merely memorised; no additive input; several heads in place of
-one; dictionaries that start near permutations; and ``D = 1`` (``modulus="unit"``, ``d_field="real"``), which leaves the
-whole task to the selections, so that what is learnt holds at every length.
+before a stage is perfect, because longer words punish what was merely memorised, and back when it falls apart; a new start
+when that does not help; no additive input; several heads in place of one; dictionaries that start near permutations; and
+``D = 1`` (``modulus="unit"``, ``d_field="real"``), which leaves the whole task to the selections, so that what is learnt holds
+at every length.
 """
 
 from __future__ import annotations
@@ -61,23 +62,29 @@ def _selective(layer: str, task: str, built: Task) -> TrainConfig:
     states = built.automaton.n_states if built.automaton is not None else None
     letters = built.vocab_size - 1  # padding needs no selection of its own
     if states is not None and states <= _SMALL:
-        options: dict[str, Any] = {"d_state": 16, "n_heads": 4, "dictionary_size": max(8, letters)}
-        width, batch, steps, decay = 32, 128, 4000, 200
-    else:
-        # As many places per head as the automaton has states, with room to spare; Flash can afford more of it.
-        room = 32 if layer == "pd-ssm" else 64
-        options = {"d_state": max(room, states or 0), "n_heads": 8, "dictionary_size": max(12, letters)}
-        options["dictionary_scale"] = 0.5
-        width, batch, steps, decay = 64, 256, 8000, 300
+        small = {"d_state": 16, "n_heads": 4, "dictionary_size": max(8, letters)}
+        return TrainConfig(
+            layer,
+            task,
+            model=ModelConfig(d_model=32, n_layers=1, layer={**small, **_SELECTIONS_ONLY}),
+            optim=OptimConfig(decay_steps=200),
+            lengths=LengthConfig(start=4, threshold=0.9),
+            evaluation=EvalConfig(every=100),
+            steps=4000,
+        )
+    # As many places per head as the automaton has states, with room to spare; Flash can afford more of it.
+    room, batch = (32, 128) if layer == "pd-ssm" else (64, 256)
+    large = {"d_state": max(room, states or 0), "n_heads": 8, "dictionary_size": max(12, letters), "dictionary_scale": 0.5}
     return TrainConfig(
         layer,
         task,
-        model=ModelConfig(d_model=width, n_layers=1, layer={**options, **_SELECTIONS_ONLY}),
-        optim=OptimConfig(decay_steps=decay),
-        lengths=LengthConfig(start=4, threshold=0.9),
+        model=ModelConfig(d_model=64, n_layers=1, layer={**large, **_SELECTIONS_ONLY}),
+        optim=OptimConfig(decay_steps=300),
+        lengths=LengthConfig(start=4, threshold=0.9, retreat=0.7),
         evaluation=EvalConfig(every=100),
-        steps=steps,
+        steps=16_000,
         batch_size=batch,
+        restart_after=3000,
     )
 
 

@@ -65,13 +65,14 @@ def draw_accuracy_axes(axes: Any, lengths: list[int], trained: tuple[int, int], 
 def learning_figure(records: list[dict[str, Any]], *, width: float, name: str) -> str:
     """Loss, accuracy and training length against steps as an inline SVG."""
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
     from matplotlib.ticker import MaxNLocator
 
     steps = [record["step"] for record in records]
     validated = [(record["step"], 100 * record["validation"]) for record in records if "validation" in record]
     restarts = [b["step"] for a, b in pairwise(records) if b.get("attempt", 0) != a.get("attempt", 0)]
     with styled(name):
-        figure = Figure(figsize=(width, 4.6), layout="constrained")
+        figure = Figure(figsize=(width, 4.6), layout=ConstrainedLayoutEngine(hspace=0.08))
         accuracy, loss, longest = figure.subplots(3, 1, sharex=True, height_ratios=(1.5, 1, 1))
         accuracy.plot(steps, [100 * record["accuracy"] for record in records], color=SERIES[0], linewidth=1.5)
         if validated:
@@ -89,7 +90,6 @@ def learning_figure(records: list[dict[str, Any]], *, width: float, name: str) -
         longest.set_xlabel("step")
         longest.xaxis.set_major_locator(MaxNLocator(5 if width > 5 else 3, integer=True))
         longest.xaxis.set_major_formatter("{x:,.0f}")
-        figure.get_layout_engine().set(hspace=0.08)
         for axes in (accuracy, loss, longest):
             axes.grid(axis="y")
             axes.spines["left"].set_visible(False)

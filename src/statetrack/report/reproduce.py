@@ -14,7 +14,7 @@ def train_command(config: TrainConfig, out: str) -> str:
     """``statetrack train`` with every setting that differs from the defaults of the layer and the task."""
     words = ["statetrack", "train", config.layer, config.task, "--seed", str(config.seed)]
     for name, value in unusual_settings(config).items():
-        words += _flag(name, value)
+        words += option_words(name, value)
     return shlex.join([*words, "--out", out])
 
 
@@ -39,7 +39,13 @@ def _part(given: dict[str, Any], part: str) -> dict[str, Any]:
     return {name.removeprefix(f"{part}."): value for name, value in given.items() if name.startswith(f"{part}.")}
 
 
-def _flag(name: str, value: Any) -> list[str]:
+def option_words(name: str, value: Any) -> list[str]:
+    """A setting as the words of an option.
+
+    Example:
+        >>> option_words("layer.d_state", 8), option_words("layer.skip", False)
+        (['--layer.d-state', '8'], ['--layer.no-skip'])
+    """
     name = name.replace("_", "-")
     if isinstance(value, bool):
         before, dot, last = name.rpartition(".")

@@ -29,6 +29,8 @@ class OptimConfig:
             learnt (see ``EvalConfig.stop_at``) or the budget forces the end, then decays over ``decay_steps`` and
             finishes.
         decay_steps: length of the last phase of ``"hold-decay"``.
+        cycle: with ``"hold-decay"``, the peak is not held but falls to a tenth in this many steps, again and again: large steps find
+            hard choices, small ones let them settle; 0 holds it.
         length_power: in a curriculum, the learning rate falls with the longest length to this power: hard choices that flip cost
             more in longer words.
         anneal_from: with ``"cosine"``, the share of ``steps`` after which layers that anneal begin to; with ``"hold-decay"``
@@ -44,6 +46,7 @@ class OptimConfig:
     warmup: float = 0.05
     schedule: Schedule = "hold-decay"
     decay_steps: int = 500
+    cycle: int = 0
     length_power: float = 0.0
     anneal_from: float = 0.5
 
@@ -58,6 +61,8 @@ class LengthConfig:
         start: longest length of the first stage of a curriculum; None trains on the whole range from the first step.
         growth: factor by which the longest length grows when a stage is learnt.
         threshold: running training accuracy at which a stage counts as learnt.
+        retreat: running accuracy below which the longest length shrinks by ``growth`` again; 0 never does. Words much longer
+            than what a model can follow undo what it has learnt.
         mixed: draw a length for each word; otherwise one for each batch.
     """
 
@@ -66,6 +71,7 @@ class LengthConfig:
     start: int | None = 6
     growth: float = 1.5
     threshold: float = 0.95
+    retreat: float = 0.0
     mixed: bool = True
 
 
@@ -103,8 +109,8 @@ class TrainConfig:
         seed: of initialisation, data and dropout.
         steps: most steps that may be taken.
         batch_size: words per step, over all processes.
-        restart_after: re-draw the initial weights when the first stage of the curriculum is not learnt within that many
-            steps; None never does. Only training accuracy is looked at, and the steps count towards ``steps``.
+        restart_after: draw new initial weights when the curriculum has not reached its longest words within that many steps;
+            None never does. Only training accuracy is looked at, and all steps count towards ``steps``.
         checkpoint_every: steps between checkpoints.
         threads: CPU threads of each process.
     """

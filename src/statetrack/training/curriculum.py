@@ -12,6 +12,9 @@ from statetrack.training.config import LengthConfig
 _MEMORY = 0.98
 """Decay of the running accuracy: about fifty steps."""
 
+_PATIENCE = 150
+"""Steps a stage is given before it can count as too hard."""
+
 
 @dataclass
 class Curriculum:
@@ -21,11 +24,13 @@ class Curriculum:
         longest: longest length drawn now.
         accuracy: running training accuracy, restarted from half its value at each stage.
         grown: how many stages were learnt.
+        age: steps taken in this stage.
     """
 
     longest: float
     accuracy: float = 0.0
     grown: int = 0
+    age: int = 0
 
     @classmethod
     def begin(cls, config: LengthConfig) -> Curriculum:
@@ -40,12 +45,17 @@ class Curriculum:
         return np.repeat(uniform_lengths(1, config.low, high, generator), batch_size)
 
     def update(self, accuracy: float, config: LengthConfig) -> None:
-        """Take in the accuracy of one batch; grow when the stage is learnt."""
+        """Take in the accuracy of one batch; grow when the stage is learnt, shrink when it proves too hard."""
         self.accuracy = _MEMORY * self.accuracy + (1 - _MEMORY) * accuracy
+        self.age += 1
         if self.accuracy >= config.threshold and self.longest < config.high:
             self.longest = min(float(config.high), self.longest * config.growth)
             self.accuracy *= 0.5
             self.grown += 1
+            self.age = 0
+        elif self.accuracy < config.retreat and self.age >= _PATIENCE:
+            self.longest = max(Curriculum.begin(config).longest, self.longest / config.growth)
+            self.age = 0
 
     def lr_factor(self, config: LengthConfig, power: float) -> float:
         """``(first longest length / present longest length) ** power``."""

@@ -180,8 +180,8 @@ class Trainer:
         now.finished = now.decay_start is not None and now.step >= min(config.steps, now.decay_start + config.optim.decay_steps)
         if now.finished and "validation" not in record:
             now.validation = record["validation"] = pooled_accuracy(self.model, self.validation)
-        stuck = config.restart_after is not None and now.step - now.attempt_start >= config.restart_after
-        if stuck and now.curriculum.grown == 0 and now.decay_start is None:
+        late = config.restart_after is not None and now.step - now.attempt_start >= config.restart_after
+        if late and now.decay_start is None and now.curriculum.longest < config.lengths.high:
             now.attempt += 1
             now.attempt_start = now.step
             now.curriculum = Curriculum.begin(config.lengths)
