@@ -12,7 +12,7 @@ from statetrack.structures.orientation import choice_dim
 
 
 def straight_through(
-    scores: Float[Tensor, "*shape"], dim: int, temperature: float = 1.0, index: Int[Tensor, "..."] | None = None
+    scores: Float[Tensor, "*shape"], dim: int, temperature: float = 1.0, index: Int[Tensor, "*chosen"] | None = None
 ) -> Float[Tensor, "*shape"]:
     """One-hot of the largest score along ``dim``; its gradient is that of ``softmax(scores / temperature)``.
 
