@@ -45,6 +45,6 @@ print("checked", checked)
 
 
 def test_annotations_hold_and_refuse():
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", SCRIPT], capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", SCRIPT], capture_output=True, text=True, timeout=240,
+    check=False) assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.strip() == "checked 10"

@@ -17,12 +17,12 @@ Backend = Literal["auto", "reference", "tree", "cpu"]
 Transitions = Structure | RoutedOneHot | MixedOneHot
 
 _log = logging.getLogger("statetrack.scan")
+_MAP_LIMIT = 1 << 16
 _CPU_STRUCTURES = (Diagonal, ColumnOneHot, RowOneHot, RoutedOneHot, MixedOneHot)
 
 
-@torch.compiler.assume_constant_result
-def numba_missing() -> bool:
-    return importlib.util.find_spec("numba") is None
+NUMBA_MISSING = importlib.util.find_spec("numba") is None
+"""A constant rather than a call, so that ``torch.compile`` can see through it."""
 
 
 def _cpu_obstacle(transitions: Transitions, device: str) -> str | None:
@@ -30,7 +30,9 @@ def _cpu_obstacle(transitions: Transitions, device: str) -> str | None:
         return f"it has no kernel for {type(transitions).__name__}"
     if device != "cpu":
         return f"the tensors are on {device!r}"
-    if numba_missing():
+    if transitions.state_size > _MAP_LIMIT:
+        return f"state size {transitions.state_size} exceeds its 16-bit maps ({_MAP_LIMIT})"
+    if NUMBA_MISSING:
         return "numba is not installed (pip install numba)"
     return None
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from statetrack.scan.backends import numba_missing
+from statetrack.scan.backends import NUMBA_MISSING
 
 _CHUNK_ENTRIES = 1 << 18
 
@@ -29,7 +29,7 @@ def _mixture(scores: Tensor, mix: Tensor) -> Tensor:
 @torch.library.custom_op("statetrack::mixture_choice", mutates_args=())
 def mixture_choice(scores: Tensor, mix: Tensor, dim: int) -> Tensor:
     """``(T, H, N)`` int16 maps from ``scores (H, K, N, N)`` and ``mix (T, H, K)``, chosen along axis ``dim`` (-2 or -1)."""
-    if mix.device.type == "cpu" and not numba_missing():
+    if mix.device.type == "cpu" and not NUMBA_MISSING:
         from statetrack.scan.cpu.mixture_loops import choose
 
         return choose(scores.detach(), mix.detach(), dim)
@@ -69,7 +69,7 @@ def _credit(scores: Tensor, mix: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, 
 
 def _jacobian(p: Tensor, u: Tensor, v: Tensor) -> Tensor:
     """``p * (G - <p, G>)`` per column, with ``G = Re(conj(u) v^T)``, for a softmax ``p (T, N, N)``, which is consumed."""
-    if p.device.type == "cpu" and not numba_missing():
+    if p.device.type == "cpu" and not NUMBA_MISSING:
         from statetrack.scan.cpu.mixture_loops import jacobian_
 
         return jacobian_(p, u, v)

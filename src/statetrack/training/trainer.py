@@ -18,6 +18,7 @@ from statetrack.training.config import TrainConfig
 from statetrack.training.curriculum import Curriculum
 from statetrack.training.distributed import Workers
 from statetrack.training.evaluate import evaluation_set, pooled_accuracy
+from statetrack.training.interrupt import StopRequest
 from statetrack.training.objective import Objective
 from statetrack.training.optim import learning_rate, make_optimizer, progress
 from statetrack.training.run import Run, build_model
@@ -81,10 +82,12 @@ class Trainer:
         if resumed:
             self._restore()
         try:
-            while not self.progress.finished:
-                self._timed_step()
-                if self.progress.finished or self.progress.step % self.config.checkpoint_every == 0:
-                    self._save()
+            with StopRequest() as stop:
+                while not self.progress.finished:
+                    self._timed_step()
+                    if self.progress.finished or self.progress.step % self.config.checkpoint_every == 0:
+                        self._save()
+                    stop.check()
         except KeyboardInterrupt:
             self._save()
             raise
