@@ -8,8 +8,9 @@ import pytest
 
 import statetrack
 
-MODULES = sorted(module.name for module in pkgutil.walk_packages(statetrack.__path__, "statetrack.") if "__main__" not in
-module.name)
+MODULES = sorted(
+    module.name for module in pkgutil.walk_packages(statetrack.__path__, "statetrack.") if "__main__" not in module.name
+)
 
 
 @pytest.mark.parametrize("name", MODULES)
