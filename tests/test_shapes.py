@@ -45,6 +45,7 @@ print("checked", checked)
 
 
 def test_annotations_hold_and_refuse():
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", SCRIPT], capture_output=True, text=True, timeout=240,
-    check=False) assert done.returncode == 0, done.stderr[-3000:]
+    command = [sys.executable, "-W", "ignore", "-c", SCRIPT]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.strip() == "checked 10"
