@@ -91,7 +91,7 @@ def _selective(layer: str, task: str, built: Task) -> TrainConfig:
 
 def _other(layer: str, task: str) -> TrainConfig:
     # Mamba keeps a state for every channel, so a step of it costs several times that of the others.
-    width, steps = (32, 1500) if layer == "mamba" else (64, 3000 if layer in ("lstm", "rnn") else 2000)
+    width, steps = (32, 1000) if layer == "mamba" else (64, 3000 if layer in ("lstm", "rnn") else 1000)
     return TrainConfig(
         layer,
         task,
