@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -77,14 +74,10 @@ def test_line_through_the_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_probe_measures_a_process_of_its_own() -> None:
-    small, large = (
-        memory._run_probe({"rows": 1, "length": length, "d_model": 2, "d_state": 8, "dictionary_size": 2})
-        for length in (8, 200_000)
-    )
-    states = 200_000 * 8 * 8
-    assert large["L"] == 200_000
-    assert large["peak_bytes"] - large["before_bytes"] > 3 * states
-    assert small["peak_bytes"] < large["peak_bytes"]
+    found = memory._run_probe({"rows": 1, "length": 100_000, "d_model": 2, "d_state": 8, "dictionary_size": 2})
+    states = 100_000 * 8 * 8
+    assert found["L"] == 100_000
+    assert 3 * states < found["peak_bytes"] - found["before_bytes"] < 100 * states
 
 
 def test_failing_probe_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,5 +85,5 @@ def test_failing_probe_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
         return subprocess.CompletedProcess(args, 1, "", "Traceback ...\nMemoryError: no room\n")
 
     monkeypatch.setattr(subprocess, "run", fail)
-    with pytest.raises(RunError, match="16 tokens.*MemoryError: no room"):
+    with pytest.raises(RunError, match=r"16 tokens.*MemoryError: no room"):
         memory._run_probe({"length": 16})

@@ -66,7 +66,7 @@ QUICK = Grid(
     tokens=((1, 8192), (16, 512), (1, 512)),
     lengths=(1024, 4096, 16384),
     length_size=128,
-    budget=0.02,
+    budget=0.01,
     tree_states=1 << 16,
     dense_bytes=4e7,
 )

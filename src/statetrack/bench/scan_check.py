@@ -54,7 +54,7 @@ def at_full_length(problem: Problem) -> dict[str, Any]:
         parts.append(_inner(gradients["inputs"], problem.inputs))
     difference = abs(sum(parts) - energy) / energy
     eps = torch.finfo(problem.op.dtype).eps
-    return {"ok": step <= 16 * eps and difference <= 1e4 * eps, "step": step, "energy": difference}
+    return {"ok": step <= 16 * eps and difference <= 1e3 * eps, "step": step, "energy": difference}
 
 
 def _results(problem: Problem, backend: Backend) -> dict[str, Tensor]:

@@ -74,7 +74,7 @@ def _selective(layer: str, task: str, built: Task) -> TrainConfig:
         )
     # As many places per head as the automaton has states, with room to spare; Flash can afford more of it. The mixtures of
     # PD-SSM flip more easily than Flash's choices, so its steps shrink as words grow.
-    room, batch, power = (32, 128, 0.5) if layer == "pd-ssm" else (64, 256, 0.0)
+    room, batch, power, late = (32, 128, 0.5, 6000) if layer == "pd-ssm" else (64, 256, 0.0, 3000)
     large = {"d_state": max(room, states or 0), "n_heads": 8, "dictionary_size": max(12, letters), "dictionary_scale": 0.5}
     return TrainConfig(
         layer,
@@ -85,7 +85,7 @@ def _selective(layer: str, task: str, built: Task) -> TrainConfig:
         evaluation=EvalConfig(every=100),
         steps=16_000,
         batch_size=batch,
-        restart_after=3000,
+        restart_after=late,
     )
 
 
