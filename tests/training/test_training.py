@@ -144,6 +144,16 @@ def test_folder_in_use_or_of_another_version_is_refused(tmp_path):
         Run.open(tmp_path)
 
 
+def test_run_that_is_being_trained_is_not_continued(tmp_path):
+    def intrude(record):
+        if record["step"] == 11:
+            with pytest.raises(RunError, match="another process"):
+                resume(tmp_path / "run")
+
+    run = train(replace(CONFIG, steps=12), tmp_path / "run", observer=intrude)
+    assert run.progress().finished
+
+
 def test_damaged_checkpoint_is_named(tmp_path):
     run = train(replace(CONFIG, steps=11), tmp_path / "run")
     (run.latest_checkpoint() / "model.safetensors").write_bytes(b"not a file of tensors")

@@ -25,10 +25,14 @@ class ComplexDiagonal(SelectiveLayer):
         d_model: E, width of input and output.
         d_state: N, state size per head.
         n_heads: H.
-        d_generator, d_field, d_hidden, modulus, magnitude_bias: see ``DiagonalGenerator``.
+        d_generator: how D is computed: ``"mlp"`` (two layers), ``"affine"`` or ``"decay_phase"`` (as Mamba's decay, with a phase).
+        d_field: ``"complex"``, or ``"real"``: without phases.
+        d_hidden: hidden width of the MLPs as a multiple of ``H N``.
+        modulus: of D: ``"sigmoid"`` (below 1), ``"unit"`` (1) or ``"annealed"`` (from the first to the second in training).
+        magnitude_bias: initial bias of the modulus logits; None keeps that of a linear layer.
         additive_input: whether ``B u_t`` is added.
         initial_state: ``"first"`` (``e_1``), ``"zero"`` or ``"learned"``.
-        readout: see ``StateReadout``.
+        readout: ``"affine"``, ``"real"`` (``Re(C x)``), ``"mlp"`` or ``"gated"``.
         skip: add ``d * u``.
         backend: of the scan.
 

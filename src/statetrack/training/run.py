@@ -157,6 +157,11 @@ class Run:
         """
         if n < 1 or n_pooled < 1:
             raise InvalidInputError(f"The number of words must be at least 1, got {min(n, n_pooled)}.")
+        for length in (*lengths, *(pooled or ())):
+            if length < self.task.min_length:
+                raise InvalidInputError(
+                    f"{self.config.task} has no words of length {length}; the shortest is {self.task.min_length}."
+                )
         model, seed = self.load_model(), self.config.seed
         found: dict[str, Any] = {
             "accuracy": {length: accuracy_at(model, self.task, length, n, seed) for length in lengths},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from statetrack.training.curriculum import Curriculum
 from statetrack.training.distributed import Workers
 from statetrack.training.evaluate import evaluation_set, pooled_accuracy
 from statetrack.training.interrupt import StopRequest
+from statetrack.training.lock import locked
 from statetrack.training.objective import Objective
 from statetrack.training.optim import learning_rate, make_optimizer, progress
 from statetrack.training.run import Run, build_model
@@ -79,6 +81,10 @@ class Trainer:
 
     def train(self, *, resumed: bool = False) -> Run:
         """Take all steps that are left."""
+        with locked(self.run.path) if self.workers.leads else nullcontext():
+            return self._train(resumed)
+
+    def _train(self, resumed: bool) -> Run:
         if resumed:
             self._restore()
         try:
