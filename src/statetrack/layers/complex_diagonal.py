@@ -25,7 +25,7 @@ class ComplexDiagonal(SelectiveLayer):
         d_model: E, width of input and output.
         d_state: N, state size per head.
         n_heads: H.
-        d_generator: how D is computed: ``"mlp"`` (two layers), ``"affine"`` or ``"decay_phase"`` (as Mamba's decay, with a phase).
+        d_generator: how D is computed: ``"mlp"`` (two layers), ``"affine"`` or ``"decay_phase"``.
         d_field: ``"complex"``, or ``"real"``: without phases.
         d_hidden: hidden width of the MLPs as a multiple of ``H N``.
         modulus: of D: ``"sigmoid"`` (below 1), ``"unit"`` (1) or ``"annealed"`` (from the first to the second in training).

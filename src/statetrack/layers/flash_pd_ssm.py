@@ -45,7 +45,7 @@ class FlashPDSSM(SelectiveLayer):
         temperature_end: tau when training ends, reached geometrically; None keeps it constant.
         dictionary_init: ``"normal"``, or normal around random permutations or the identity.
         dictionary_scale: weight of the permutations or the identity against the noise.
-        d_generator: how D is computed: ``"mlp"`` (two layers), ``"affine"`` or ``"decay_phase"`` (as Mamba's decay, with a phase).
+        d_generator: how D is computed: ``"mlp"`` (two layers), ``"affine"`` or ``"decay_phase"``.
         d_field: ``"complex"``, or ``"real"``: without phases.
         d_hidden: hidden width of the MLPs as a multiple of ``H N``.
         modulus: of D: ``"sigmoid"`` (below 1), ``"unit"`` (1) or ``"annealed"`` (from the first to the second in training).

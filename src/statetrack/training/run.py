@@ -157,11 +157,8 @@ class Run:
         """
         if n < 1 or n_pooled < 1:
             raise InvalidInputError(f"The number of words must be at least 1, got {min(n, n_pooled)}.")
-        for length in (*lengths, *(pooled or ())):
-            if length < self.task.min_length:
-                raise InvalidInputError(
-                    f"{self.config.task} has no words of length {length}; the shortest is {self.task.min_length}."
-                )
+        if min(*lengths, *(pooled or ()), 0) < 0:
+            raise InvalidInputError(f"Lengths cannot be negative, got {min(*lengths, *(pooled or ()), 0)}.")
         model, seed = self.load_model(), self.config.seed
         found: dict[str, Any] = {
             "accuracy": {length: accuracy_at(model, self.task, length, n, seed) for length in lengths},
