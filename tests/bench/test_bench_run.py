@@ -27,7 +27,7 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
 
     def measure(quick: bool, note) -> dict[str, object]:  # type: ignore[no-untyped-def]
         note("measuring nothing")
-        return {"entries": [{"quick": quick}], "refused": found}
+        return {"entries": [{"quick": quick, "seconds": [2 / 3]}], "refused": found}
 
     benchmarks.names()
     nothing = Benchmark(measure, lambda report: [Text(f"{len(report['entries'])} entry")], figure)
@@ -45,7 +45,7 @@ def test_json_goes_to_standard_output_alone(refused: list[dict[str, object]], ca
     assert run_bench("nothing", quick=True, as_json=True) == 0
     out, err = capsys.readouterr()
     report = json.loads(out)
-    assert report["entries"] == [{"quick": True}]
+    assert report["entries"] == [{"quick": True, "seconds": [0.66667]}]
     assert (report["benchmark"], report["quick"]) == ("nothing", True)
     assert report["machine"] == machine() | {"load": report["machine"]["load"]}
     assert err == "measuring nothing\n"

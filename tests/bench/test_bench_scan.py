@@ -67,10 +67,18 @@ def test_dense_contender_has_the_gradients_of_the_kernel(op: Op) -> None:
 def test_traffic_counts_every_byte_once() -> None:
     shape = Shape(3, 5, 7)
     states = 3 * 5 * 7
-    assert Traffic.of(Op("diagonal", torch.float32, False), shape) == Traffic(2 * 4 * states, 4 * 4 * states)
-    assert Traffic.of(Op("diagonal", torch.complex64, True), shape) == Traffic(3 * 8 * states, 5 * 8 * states)
-    assert Traffic.of(Op("pd", torch.float32, True), shape).forward == 3 * 4 * states + 2 * states  # int16 maps
-    assert Traffic.of(Op("flash-pd", torch.float32, False), shape).backward == 4 * 4 * states + 8 * 15  # int64 routes
+    real, full = Op("diagonal", torch.float32, False), Op("diagonal", torch.complex64, True)
+    assert (Traffic.forward(real, shape), Traffic.both(real, shape)) == (
+        Traffic(4 * states, 4 * states),
+        Traffic(16 * states, 8 * states),
+    )
+    assert (Traffic.forward(full, shape), Traffic.both(full, shape)) == (
+        Traffic(16 * states, 8 * states),
+        Traffic(40 * states, 24 * states),
+    )
+    assert Traffic.forward(Op("pd", torch.float32, True), shape).read == 2 * 4 * states + 2 * states  # int16 maps
+    assert Traffic.both(Op("flash-pd", torch.float32, False), shape).read == 4 * 4 * states + 2 * 8 * 15  # int64 routes
+    assert Traffic.forward(full, shape).moved == 24 * states
 
 
 @pytest.mark.parametrize("op", OPS, ids=str)

@@ -34,7 +34,7 @@ def run_bench(
     """
     benchmark = benchmarks.get(name)
     progress = _Progress()
-    report = {"benchmark": name, "quick": quick, "machine": machine(), **benchmark.measure(quick, progress)}
+    report = _rounded({"benchmark": name, "quick": quick, "machine": machine(), **benchmark.measure(quick, progress)})
     progress.end()
     stem = f"bench_{name}_cpu"
     for path in [json_path] if out is None else [json_path, out / f"{stem}.json"]:
@@ -49,6 +49,15 @@ def run_bench(
     for refused in report["refused"]:
         print(f"not reported, because its check against the reference failed: {refused}", file=sys.stderr)
     return 1 if report["refused"] else 0
+
+
+def _rounded(value: Any) -> Any:
+    """Floats to five digits, which is more than any timing is good for."""
+    if isinstance(value, float):
+        return float(f"{value:.5g}")
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    return [_rounded(item) for item in value] if isinstance(value, list) else value
 
 
 class _Progress:

@@ -125,9 +125,7 @@ def _too_large(grid: Grid, op: Op, shape: Shape) -> str | None:
     tensor = shape.states * op.dtype.itemsize
     if tensor > grid.tensor_bytes:
         return f"one tensor of states takes {tensor / 1e9:.1f} GB"
-    # Arguments, results and the two buffers of the copy, forward and backward.
-    traffic = Traffic.of(op, shape)
-    need = 2 * (traffic.forward + traffic.backward)
+    need = 2 * Traffic.both(op, shape).moved  # Arguments and results, and as much for the copy.
     if need > available_bytes():
         return f"needs {need / 1e9:.1f} GB of memory"
     return None
@@ -135,7 +133,7 @@ def _too_large(grid: Grid, op: Op, shape: Shape) -> str | None:
 
 def _entries(problem: Problem, shape: Shape, grid: Grid) -> list[dict[str, Any]]:
     """Forward, and forward + backward, with all contenders."""
-    op, traffic = problem.op, Traffic.of(problem.op, shape)
+    op = problem.op
     alternatives: dict[str, tuple[Problem, Any]] = {}
     not_run = {}
     if shape.states <= grid.tree_states:
@@ -148,10 +146,10 @@ def _entries(problem: Problem, shape: Shape, grid: Grid) -> list[dict[str, Any]]
     else:
         not_run["dense"] = f"matrices of {dense_bytes / 1e9:.1f} GB over {shape.length} steps"
     found = []
-    for direction, moved in (("forward", traffic.forward), ("forward+backward", traffic.forward + traffic.backward)):
+    for direction, traffic in (("forward", Traffic.forward(op, shape)), ("forward+backward", Traffic.both(op, shape))):
         pairs = {"cpu": (problem, "cpu"), **alternatives}
-        contenders = {"copy": _copy(moved), **{name: _call(p, b, direction) for name, (p, b) in pairs.items()}}
-        found.append(_entry(op, shape, direction, moved, take_turns(contenders, grid.budget), not_run))
+        contenders = {**_copies(traffic), **{name: _call(p, b, direction) for name, (p, b) in pairs.items()}}
+        found.append(_entry(op, shape, direction, traffic.moved, take_turns(contenders, grid.budget), not_run))
     return found
 
 
@@ -159,11 +157,21 @@ def _call(problem: Problem, backend: Any, direction: str) -> Callable[[], object
     return (lambda: problem.run(backend)) if direction == "forward" else (lambda: problem.gradients(backend))
 
 
-def _copy(moved: int) -> Callable[[], object]:
-    """A copy that reads half of so many bytes and writes the other half, into memory that is there already."""
-    source = torch.ones(math.ceil(moved / 8), dtype=torch.float32)
+def _copies(traffic: Traffic) -> dict[str, Callable[[], object]]:
+    """The limit: as many bytes, half of them read and half written.
+
+    ``copy`` takes new memory for as much as the operation returns; ``copy in place`` has all its memory beforehand, which no
+    operation that returns a new tensor can.
+    """
+    source = torch.ones(math.ceil(traffic.moved / 8))
     target = torch.zeros_like(source)
-    return lambda: target.copy_(source)
+    fresh = min(len(source), math.ceil(traffic.written / 4))
+
+    def copy() -> None:
+        torch.empty(fresh).copy_(source[:fresh])
+        target[fresh:].copy_(source[fresh:])
+
+    return {"copy": copy, "copy in place": lambda: target.copy_(source)}
 
 
 def _entry(
@@ -176,6 +184,7 @@ def _entry(
         "bytes": moved,
         "seconds": {name: timing.summary() for name, timing in timings.items()},
         "over_copy": spread(ours.over(timings["copy"])),
+        "over_copy_in_place": spread(ours.over(timings["copy in place"])),
         "speedup": {name: spread(timings[name].over(ours)) for name in ("tree", "dense") if name in timings},
         "not_run": not_run,
         "ns_per_state": 1e9 * ours.median / shape.states,

@@ -62,17 +62,37 @@ class Shape:
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes that have to move: every argument read once, every result written once."""
+    """Bytes that have to move: every argument read once, every result written once, into memory that is new.
 
-    forward: int
-    backward: int
+    Attributes:
+        read: from arguments, and for the backward pass from the states.
+        written: to results.
+    """
+
+    read: int
+    written: int
+
+    @property
+    def moved(self) -> int:
+        """Both together."""
+        return self.read + self.written
 
     @classmethod
-    def of(cls, op: Op, shape: Shape) -> Traffic:
-        """Forward: diagonal and input in, states out. Backward: diagonal, states, cotangents in, a gradient per argument out."""
+    def forward(cls, op: Op, shape: Shape) -> Traffic:
+        """Diagonal, inputs and maps in; states out."""
         one = shape.states * op.dtype.itemsize
-        maps = {"pd": 2 * shape.states, "flash-pd": 8 * shape.rows * shape.length, "diagonal": 0}[op.family]
-        return cls((2 + op.additive) * one + maps, (4 + op.additive) * one + maps)
+        return cls((1 + op.additive) * one + _map_bytes(op, shape), one)
+
+    @classmethod
+    def both(cls, op: Op, shape: Shape) -> Traffic:
+        """Forward, then backward: diagonal, states, cotangents and maps in; gradients of diagonal and inputs out."""
+        one = shape.states * op.dtype.itemsize
+        first = cls.forward(op, shape)
+        return cls(first.read + 3 * one + _map_bytes(op, shape), first.written + (1 + op.additive) * one)
+
+
+def _map_bytes(op: Op, shape: Shape) -> int:
+    return {"pd": 2 * shape.states, "flash-pd": 8 * shape.rows * shape.length, "diagonal": 0}[op.family]
 
 
 OPS = tuple(Op(*parts) for parts in product(FAMILIES, (torch.float32, torch.complex64), (False, True)))

@@ -16,8 +16,10 @@ _DIRECTIONS = ("forward", "forward+backward")
 def tables(report: Report) -> list[Any]:
     """Times over a copy by ``N`` for every ``(B, L)``, then speed-ups over the alternatives, then cost against length."""
     entries, settings = report["entries"], report["settings"]
-    found = [_by_size(entries, settings["sizes"], rows, length) for rows, length in settings["tokens"]]
-    found += [_speedups(entries, settings["sizes"], name) for name in ("tree", "dense")]
+    sizes, (first, *_) = settings["sizes"], settings["tokens"]
+    found = [_by_size(entries, sizes, rows, length, "over_copy") for rows, length in settings["tokens"]]
+    found.insert(1, _by_size(entries, sizes, first[0], first[1], "over_copy_in_place"))
+    found += [_speedups(entries, sizes, name) for name in ("tree", "dense")]
     return [_titled(title, columns, rows) for title, columns, rows in [*found, _by_length(report)] if rows]
 
 
@@ -53,10 +55,13 @@ def _pairs(entries: list[dict[str, Any]], sizes: list[int], cell: Callable[[dict
     return rows
 
 
-def _by_size(entries: list[dict[str, Any]], sizes: list[int], rows: int, length: int) -> _Content:
-    title = f"Time over that of a copy of the same bytes, forward / forward + backward; B = {rows}, L = {length:,}"
+_LIMITS = {"over_copy": "a copy of the same bytes", "over_copy_in_place": "a copy into memory that is there already"}
+
+
+def _by_size(entries: list[dict[str, Any]], sizes: list[int], rows: int, length: int, limit: str) -> _Content:
+    title = f"Time over that of {_LIMITS[limit]}, forward / forward + backward; B = {rows}, L = {length:,}"
     here = [e for e in entries if (e["B"], e["L"]) == (rows, length)]
-    return title, [f"N = {n}" for n in sizes], _pairs(here, sizes, lambda e: f"{e['over_copy']['median']:.2f}")
+    return title, [f"N = {n}" for n in sizes], _pairs(here, sizes, lambda e: f"{e[limit]['median']:.2f}")
 
 
 def _speedups(entries: list[dict[str, Any]], sizes: list[int], name: str) -> _Content:
@@ -85,12 +90,13 @@ def figure(report: Report) -> Any:
     """Ratio to a copy against ``N`` at the first ``(B, L)``, and cost per token against ``L``; without additive input."""
     from matplotlib.figure import Figure
 
-    rows, length = report["settings"]["tokens"][0]
+    settings = report["settings"]
+    rows, length = settings["tokens"][0]
     drawn = Figure(figsize=(10, 6.4), layout="constrained")
     for (by_size, by_length), direction in zip(drawn.subplots(2, 2), _DIRECTIONS, strict=True):
         chosen = [e for e in report["entries"] if e["direction"] == direction and not e["additive"]]
         here = [e for e in chosen if (e["B"], e["L"]) == (rows, length)]
-        series = [e for e in chosen if (e["B"], e["N"]) == (1, report["settings"]["length_size"])]
+        series = [e for e in chosen if (e["B"], e["N"]) == (1, settings["length_size"]) and e["L"] in settings["lengths"]]
         _lines(by_size, here, "N", lambda e: e["over_copy"]["median"])
         by_size.axhline(1, color="#5b6570", linewidth=1)
         by_size.set_ylim(bottom=0)
@@ -98,9 +104,7 @@ def figure(report: Report) -> Any:
         by_size.set_xlabel("state size N")
         _lines(by_length, series, "L", lambda e: e["us_per_token"])
         by_length.set_ylim(bottom=0)
-        by_length.set_title(
-            f"{direction}: µs per token (B = 1, N = {report['settings']['length_size']})", loc="left", fontsize=10
-        )
+        by_length.set_title(f"{direction}: µs per token (B = 1, N = {settings['length_size']})", loc="left", fontsize=10)
         by_length.set_xlabel("length L")
     handles, labels = drawn.axes[0].get_legend_handles_labels()
     drawn.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)

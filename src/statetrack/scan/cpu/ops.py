@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from statetrack.scan.cpu import loops
+from statetrack.scan.cpu.memory import empty
 from statetrack.scan.cpu.threads import over_ranges
 
 Flat = np.ndarray[Any, Any]
@@ -37,14 +38,15 @@ def _owned(x: Tensor) -> Tensor:
 
 def _scratch(states: Tensor, initial: Tensor, with_inputs: bool) -> Tensor:
     """Where the loops put the gradients of the states: one row per token, which are those of the inputs, or one per sequence."""
-    return torch.empty_like(states if with_inputs else initial, memory_format=torch.contiguous_format)
+    like = states if with_inputs else initial
+    return empty(like.shape, like.dtype)
 
 
 @torch.library.custom_op("statetrack::diagonal_scan", mutates_args=())
 def diagonal_scan(value: Tensor, inputs: Tensor | None, initial: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
     """Diagonal recurrence."""
     _, n_heads, n = value.shape
-    states, final = torch.empty(value.shape, dtype=value.dtype), _owned(initial)
+    states, final = empty(value.shape, value.dtype), _owned(initial)
     d, b, ends, y, x = flat(value, value), flat(inputs, value), offsets.numpy(), flat(states, value), flat(final, value)
     over_ranges(
         len(initial) * n_heads,
@@ -59,7 +61,7 @@ def diagonal_scan_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of value, inputs (empty unless asked for) and initial state."""
     _, n_heads, n = value.shape
-    g_value, g_inputs, carry = torch.empty_like(states), _scratch(states, initial, with_inputs), _owned(g_final)
+    g_value, g_inputs, carry = empty(states.shape, states.dtype), _scratch(states, initial, with_inputs), _owned(g_final)
     d, x, x0, ends, g = flat(value, value), flat(states, value), flat(initial, value), offsets.numpy(), flat(g_states, value)
     c, out_d, out_b = flat(carry, value), flat(g_value, value), flat(g_inputs, value)
     over_ranges(
@@ -78,7 +80,7 @@ def one_hot_scan(
     Empty ``rows`` mean that ``maps (T * H, N)`` has one for each.
     """
     _, n_heads, n = value.shape
-    states, final = torch.empty(value.shape, dtype=value.dtype), _owned(initial)
+    states, final = empty(value.shape, value.dtype), _owned(initial)
     table, pick = map_table(maps).reshape(-1), flat(rows, rows)
     d, b, ends, y, x = flat(value, value), flat(inputs, value), offsets.numpy(), flat(states, value), flat(final, value)
     over_ranges(
@@ -103,7 +105,7 @@ def one_hot_scan_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of value, inputs (empty unless asked for) and initial state."""
     _, n_heads, n = value.shape
-    g_value, g_inputs, carry = torch.empty_like(states), _scratch(states, initial, with_inputs), _owned(g_final)
+    g_value, g_inputs, carry = empty(states.shape, states.dtype), _scratch(states, initial, with_inputs), _owned(g_final)
     table, pick = map_table(maps).reshape(-1), flat(rows, rows)
     d, x, x0, ends, g = flat(value, value), flat(states, value), flat(initial, value), offsets.numpy(), flat(g_states, value)
     c, out_d, out_b = flat(carry, value), flat(g_value, value), flat(g_inputs, value)
