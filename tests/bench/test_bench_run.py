@@ -63,9 +63,11 @@ def test_files(refused: list[dict[str, object]], tmp_path: Path, capsys: pytest.
 
 
 def test_refusal_is_told_and_fails(refused: list[dict[str, object]], capsys: pytest.CaptureFixture[str]) -> None:
-    refused.append({"op": "pd", "error": 0.5})
-    assert run_bench("nothing") == 1
-    assert "check against the reference failed: {'op': 'pd', 'error': 0.5}" in capsys.readouterr().err
+    refused.append({"op": "pd", "error": float("nan")})
+    assert run_bench("nothing", as_json=True) == 1
+    out, err = capsys.readouterr()
+    assert json.loads(out)["refused"] == [{"op": "pd", "error": "nan"}]
+    assert "check against the reference failed: {'op': 'pd', 'error': 'nan'}" in err
 
 
 def test_folder_that_cannot_be_written(refused: list[dict[str, object]], tmp_path: Path) -> None:

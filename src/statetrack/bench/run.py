@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -52,9 +53,9 @@ def run_bench(
 
 
 def _rounded(value: Any) -> Any:
-    """Floats to five digits, which is more than any timing is good for."""
+    """Floats to five digits, which is more than any timing is good for; what JSON has no number for as a word."""
     if isinstance(value, float):
-        return float(f"{value:.5g}")
+        return float(f"{value:.5g}") if math.isfinite(value) else str(value)
     if isinstance(value, dict):
         return {key: _rounded(item) for key, item in value.items()}
     return [_rounded(item) for item in value] if isinstance(value, list) else value

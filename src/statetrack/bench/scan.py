@@ -54,12 +54,12 @@ class Grid:
 
 FULL = Grid(
     sizes=(16, 64, 128, 512),
-    tokens=((1, 65536), (16, 4096), (16, 65536), (1, 1024)),
+    tokens=((1, 65536), (16, 4096), (16, 65536), (1, 512)),
     lengths=(1024, 4096, 16384, 65536),
     length_size=128,
-    budget=0.15,
+    budget=0.1,
     tree_states=1 << 20,
-    dense_bytes=1.2e9,
+    dense_bytes=6e8,
 )
 QUICK = Grid(
     sizes=(16, 128),
@@ -141,7 +141,8 @@ def _entries(problem: Problem, shape: Shape, grid: Grid) -> list[dict[str, Any]]
     else:
         not_run["tree"] = f"{shape.states:.1e} states"
     dense_bytes = shape.states * shape.n * op.dtype.itemsize
-    if dense_bytes <= grid.dense_bytes and shape.length <= _DENSE_LENGTH:
+    # Matrices, their gradients and what the backward pass gathers on the way.
+    if dense_bytes <= min(grid.dense_bytes, available_bytes() / 4) and shape.length <= _DENSE_LENGTH:
         alternatives["dense"] = problem.dense(), "reference"
     else:
         not_run["dense"] = f"matrices of {dense_bytes / 1e9:.1f} GB over {shape.length} steps"

@@ -117,8 +117,7 @@ class Problem:
         def normal(*size: int) -> Tensor:
             return torch.randn(size, dtype=op.dtype, generator=generator)
 
-        phase = normal(*full)
-        value = phase.div_(phase.abs()).mul_(1 - 1e-5 * torch.rand(full, generator=generator))
+        value = normal(*full).sgn_().mul_(1 - 1e-5 * torch.rand(full, generator=generator))
         return cls(
             op,
             _transitions(op, value, generator),
