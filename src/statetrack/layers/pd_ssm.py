@@ -10,12 +10,12 @@ at temperature 1 in place of the hardmax. Source: PD-SSM (arXiv 2509.22284).
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 from statetrack.layers.base import Traits, register
 from statetrack.layers.diagonal_generators import Field, Generator, Modulus, checked
 from statetrack.layers.dictionary import DictionaryInit, initial_dictionary
+from statetrack.layers.precision import at_least_float32
 from statetrack.layers.readouts import Readout
 from statetrack.layers.selective import InitialState, SelectiveLayer
 from statetrack.scan import Backend
@@ -101,5 +101,5 @@ class PDSSM(SelectiveLayer):
 
     def _select(self, u: Tensor, value: Tensor) -> MixedOneHot:
         logits = self.router(u).unflatten(-1, (self.n_heads, self.dictionary_size))
-        mix = logits.to(torch.promote_types(logits.dtype, torch.float32)).softmax(-1)
+        mix = at_least_float32(logits).softmax(-1)
         return MixedOneHot(self.scores.to(mix.dtype), mix, value, self.orientation)

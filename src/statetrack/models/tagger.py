@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor, nn
 
 from statetrack._typing import Bool, Float, Int
 from statetrack.errors import InvalidInputError
-from statetrack.layers import make_layer
+from statetrack.layers import Layer, make_layer
 from statetrack.layers.diagonal_generators import checked
 from statetrack.models.blocks import Block, Norm
 
@@ -78,6 +78,11 @@ class Tagger(nn.Module):
         self.norm = nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
         self.head = nn.Linear(config.d_model, n_classes)
 
+    @property
+    def layers(self) -> list[Layer]:
+        """The sequence layers, from the input up."""
+        return [cast(Block, block).layer for block in self.blocks]
+
     def forward(
         self,
         tokens: Int[Tensor, "B L"],
@@ -103,7 +108,7 @@ class Tagger(nn.Module):
 
     def initial_state(self, batch_size: int) -> list[Any]:
         """The states before the first token."""
-        return [block.layer.initial_state(batch_size) for block in self.blocks]  # type: ignore[operator, union-attr]
+        return [layer.initial_state(batch_size) for layer in self.layers]
 
     def step(self, tokens: Tensor, states: list[Any]) -> tuple[Tensor, list[Any]]:
         """Scores ``(B, n_classes)`` and new states after one token ``(B,)``."""
@@ -112,5 +117,5 @@ class Tagger(nn.Module):
 
     def set_progress(self, fraction: float) -> None:
         """Pass the share of training done to every layer."""
-        for block in self.blocks:
-            block.layer.set_progress(fraction)  # type: ignore[operator, union-attr]
+        for layer in self.layers:
+            layer.set_progress(fraction)

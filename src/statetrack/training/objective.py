@@ -33,7 +33,7 @@ class Objective(nn.Module):
     def __init__(self, model: Tagger) -> None:
         super().__init__()
         self.model = model
-        self.packs = all(block.layer.traits.linear for block in model.blocks)  # type: ignore[union-attr]
+        self.packs = all(layer.traits.linear for layer in model.layers)
 
     def forward(self, batch: Batch) -> Outcome:
         inputs, lengths = batch.inputs, batch.lengths

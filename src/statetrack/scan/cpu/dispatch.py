@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from statetrack.scan.cpu.ops import diagonal_scan, one_hot_scan
-from statetrack.scan.cpu.routed import routed_scan
+from statetrack.scan.cpu.routed import route_rows, routed_scan
 from statetrack.structures import ColumnOneHot, RoutedOneHot, RowOneHot, Structure
 
 
@@ -28,7 +28,7 @@ def cpu_scan(
                 dictionary, route, d, b, initial, offsets, transitions.selection, routing, column, transitions.full_credit
             )
         else:
-            rows = torch.arange(dictionary.shape[0]) * dictionary.shape[1] + route
+            rows = route_rows(dictionary, route)
             states, final = one_hot_scan(dictionary.flatten(0, 1), rows, d, b, initial, offsets, column)
     elif isinstance(transitions, ColumnOneHot | RowOneHot):
         maps = transitions.index.expand(value.shape).to(torch.int16).flatten(0, 2)

@@ -12,7 +12,8 @@ from statetrack.scan.cpu.ops import flat, map_table, one_hot_scan, one_hot_scan_
 from statetrack.scan.cpu.threads import over_ranges
 
 
-def _rows(dictionary: Tensor, route: Tensor) -> Tensor:
+def route_rows(dictionary: Tensor, route: Tensor) -> Tensor:
+    """``(T, H)``: the row of each token's map in the flattened dictionary ``(H * K, N)``."""
     heads = torch.arange(dictionary.shape[0]) * dictionary.shape[1]
     return heads + route
 
@@ -31,7 +32,7 @@ def routed_scan(
     full: bool,
 ) -> tuple[Tensor, Tensor]:
     """One-hot recurrence with maps ``dictionary (H, K, N)``; gradients also reach ``selection`` and ``routing``."""
-    states, final = one_hot_scan(dictionary.flatten(0, 1), _rows(dictionary, route), value, inputs, initial, offsets, column)
+    states, final = one_hot_scan(dictionary.flatten(0, 1), route_rows(dictionary, route), value, inputs, initial, offsets, column)
     return states, final
 
 
@@ -51,7 +52,7 @@ def routed_scan_backward(
     """Gradients of value, inputs, initial state, selection and routing."""
     maps = dictionary.flatten(0, 1)
     g_value, g_inputs, g_initial = one_hot_scan_backward(
-        maps, _rows(dictionary, route), value, states, initial, offsets, column, g_states, g_final
+        maps, route_rows(dictionary, route), value, states, initial, offsets, column, g_states, g_final
     )
     credit = _Credit(dictionary, route, value, states, initial, offsets, column, g_inputs)
     g_selection, g_routing = credit.full() if full else credit.active()
