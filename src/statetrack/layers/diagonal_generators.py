@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from statetrack.errors import InvalidInputError
-from statetrack.layers.precision import KeepsFloat32
+from statetrack.layers.precision import KeepsFloat32, at_least_float32
 
 Generator = Literal["mlp", "affine", "decay_phase"]
 Field = Literal["complex", "real"]
@@ -104,7 +104,7 @@ class DiagonalGenerator(KeepsFloat32):
         if self.magnitude is None:
             return u.new_ones(*u.shape[:-1], size, dtype=torch.promote_types(u.dtype, torch.float32))
         logits = self.magnitude(u)
-        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        logits = at_least_float32(logits)
         if self.kind == "decay_phase":
             log_modulus = -nn.functional.softplus(logits) * self.a_log.to(logits.dtype).exp()
         else:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from statetrack.errors import InvalidInputError
 from statetrack.layers.base import Layer
 from statetrack.layers.diagonal_generators import DiagonalGenerator, Field, Generator, Modulus, checked
+from statetrack.layers.precision import at_least_float32
 from statetrack.layers.readouts import Readout, StateReadout
 from statetrack.scan import Backend, scan
 from statetrack.scan.backends import Transitions
@@ -92,7 +93,7 @@ class SelectiveLayer(Layer):
         """Transitions from the input ``u`` and the diagonal ``value (B, L, H, N)``."""
 
     def initial_state(self, batch_size: int) -> VectorState:
-        start = self.start.to(torch.promote_types(self.start.dtype, torch.float32))
+        start = at_least_float32(self.start)
         start = torch.view_as_complex(start.contiguous()) if self.is_complex else start.squeeze(-1)
         return VectorState(start.expand(batch_size, self.n_heads, self.d_state))
 
@@ -109,7 +110,7 @@ class SelectiveLayer(Layer):
         if self.input is None:
             return None
         b = self.input(u)
-        b = b.to(torch.promote_types(b.dtype, torch.float32))
+        b = at_least_float32(b)
         if self.is_complex:
             re, im = b.chunk(2, dim=-1)
             b = torch.complex(re.contiguous(), im.contiguous())
