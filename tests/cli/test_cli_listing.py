@@ -9,7 +9,7 @@ def test_layers_with_their_traits_and_options(call):
     found = call("list layers --json").json["layers"]
     assert sorted(found) == layers.names()
     for name, entry in found.items():
-        assert entry["tracks"] == layers.get(name).traits.tracks
+        assert entry["one_layer"]["what"] == layers.get(name).traits.one_layer.what
         assert {key: option["default"] for key, option in entry["options"].items()} == {
             key: parameter.default for key, parameter in layer_options(name).items()
         }

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from statetrack.errors import InvalidInputError, UnknownNameError
-from statetrack.layers.base import Layer, Traits
+from statetrack.layers.base import Claim, Layer, Traits
 from statetrack.scan import scan
 from statetrack.structures import Dense, Diagonal
 from statetrack.testing import check_layer
@@ -20,7 +20,7 @@ class DecayState(NamedTuple):
 class Decay(Layer):
     """``h_t = a(x_t) h_{t-1} + W x_t``, ``y_t = V h_t``: sound; not registered."""
 
-    traits = Traits("diagonal", "(0, 1)", "diagonal", "nothing much", "this test")
+    traits = Traits("diagonal", "(0, 1)", "diagonal", Claim("unknown"), Claim("unknown"), None, "O(E)", "this test")
 
     def __init__(self, d_model: int, *, d_state: int = 4) -> None:
         super().__init__()

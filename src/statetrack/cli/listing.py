@@ -109,6 +109,8 @@ def _options(options: dict[str, Any], prefix: str) -> str:
 
 
 def _plain(value: Any) -> str:
+    if isinstance(value, dict):  # a claim
+        return f"{value['kind']}: {value['what']} ({value['source']})"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):

@@ -6,7 +6,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -29,6 +29,25 @@ def register(name: str) -> Callable[[type[Layer]], type[Layer]]:
 
 
 @dataclass(frozen=True)
+class Claim:
+    """What is proved about the automata that a layer can track.
+
+    Attributes:
+        kind: ``"exact"``: these and no others; ``"at least"``: these, others are open; ``"at most"``: no others, not all of these
+            are shown; ``"unknown"``: nothing is proved.
+        what: a class of automata or groups.
+        source: paper, with its arXiv number, or ``"derived"`` for what the library's own tests show.
+    """
+
+    kind: Literal["exact", "at least", "at most", "unknown"]
+    what: str = ""
+    source: str = ""
+
+    def __str__(self) -> str:
+        return self.what if self.kind == "exact" else f"{self.kind} {self.what}".rstrip()
+
+
+@dataclass(frozen=True)
 class Traits:
     """What is known about a layer.
 
@@ -36,7 +55,10 @@ class Traits:
         structure: family of the transition matrix.
         spectrum: where its eigenvalues lie.
         input_dependent: which parts depend on the input.
-        tracks: what the layer can track, per depth; says "unknown" where nothing is proved.
+        one_layer: what one layer tracks at finite precision.
+        deeper: what stacks of it track.
+        parity: whether some stack tracks the parity of a word at every length; None where that is open.
+        cost: of the state update, per token.
         source: paper, with its arXiv number.
         linear: whether the recurrence is linear in the state.
         streams: whether one step costs constant memory.
@@ -45,7 +67,10 @@ class Traits:
     structure: str
     spectrum: str
     input_dependent: str
-    tracks: str
+    one_layer: Claim
+    deeper: Claim
+    parity: bool | None
+    cost: str
     source: str
     linear: bool = True
     streams: bool = True

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from statetrack.layers.base import Traits, register
+from statetrack.layers.base import Claim, Traits, register
 from statetrack.layers.diagonal_generators import Field, Generator, Modulus
 from statetrack.layers.readouts import Readout
 from statetrack.layers.selective import InitialState, SelectiveLayer
@@ -44,7 +44,12 @@ class ComplexDiagonal(SelectiveLayer):
         structure="diagonal",
         spectrum="open unit disc (unit circle with unit or annealed modulus)",
         input_dependent="diagonal",
-        tracks="one layer: abelian groups in the limit of modulus 1; k layers: solvable groups of derived length k; never A5",
+        one_layer=Claim("exact", "abelian groups (modulus 1, or in its limit)", "arXiv 2603.01959"),
+        deeper=Claim(
+            "exact", "k layers: groups with a subnormal series of length k with abelian factors; never A5", "arXiv 2603.01959"
+        ),
+        parity=True,
+        cost="O(H N)",
         source="PD-SSM (arXiv 2509.22284); limits: arXiv 2603.01959",
     )
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from statetrack.errors import InvalidInputError
-from statetrack.layers.base import Traits, register
+from statetrack.layers.base import Claim, Traits, register
 from statetrack.layers.diagonal_generators import Field, Generator, Modulus, checked
 from statetrack.layers.dictionary import DictionaryInit, initial_dictionary
 from statetrack.layers.precision import at_least_float32
@@ -70,7 +70,10 @@ class FlashPDSSM(SelectiveLayer):
         structure="column- or row-one-hot times diagonal, one of K selections per token",
         spectrum="roots of cycle products, modulus < 1 (modulus 1 with unit or annealed modulus)",
         input_dependent="selection, diagonal",
-        tracks="every automaton with N states and K letters in one layer (column form)",
+        one_layer=Claim("exact", "every automaton with N states and K letters (column form)", "arXiv 2605.19150"),
+        deeper=Claim("exact", "every automaton", "arXiv 2509.22284"),
+        parity=True,
+        cost="O(H N)",
         source="Flash PD-SSM (arXiv 2605.19150)",
     )
 

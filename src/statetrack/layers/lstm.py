@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from statetrack.errors import InvalidInputError
-from statetrack.layers.base import Layer, Traits, register
+from statetrack.layers.base import Claim, Layer, Traits, register
 from statetrack.layers.precision import zero_state
 from statetrack.layers.sequential import cell_weights, run_cell
 from statetrack.structures import Dense
@@ -52,7 +52,10 @@ class LSTM(Layer):
         structure="nonlinear (dense Jacobians)",
         spectrum="unconstrained",
         input_dependent="Jacobian, through state and input",
-        tracks="every regular language in one layer; can correct errors in its state and count",
+        one_layer=Claim("at least", "every regular language, and counting", "arXiv 1805.04908"),
+        deeper=Claim("at least", "every regular language, and counting", "arXiv 1805.04908"),
+        parity=True,
+        cost="O(N^2), sequential",
         source="Hochreiter and Schmidhuber (1997); counting: arXiv 1805.04908",
         linear=False,
     )

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.functional import silu, softplus
 
 from statetrack.errors import InvalidInputError
-from statetrack.layers.base import Layer, Traits, register
+from statetrack.layers.base import Claim, Layer, Traits, register
 from statetrack.layers.convolution import CausalConvolution
 from statetrack.layers.precision import KeepsFloat32, at_least_float32, zero_state
 from statetrack.scan import Backend, scan
@@ -67,7 +67,10 @@ class Mamba(KeepsFloat32, Layer):
         structure="diagonal",
         spectrum="real, in (0, 1)",
         input_dependent="time step (and with it the diagonal), B, C",
-        tracks="star-free (aperiodic) automata; no non-trivial group at any depth",
+        one_layer=Claim("at most", "star-free (aperiodic) automata", "arXiv 2411.12537"),
+        deeper=Claim("at most", "star-free automata; no non-trivial group", "arXiv 2404.08819"),
+        parity=False,
+        cost="O(C N)",
         source="Mamba (arXiv 2312.00752); limits: arXiv 2404.08819, arXiv 2411.12537",
     )
     float32_parameters = ("A_log", "D")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from statetrack.layers.base import Traits, register
+from statetrack.layers.base import Claim, Traits, register
 from statetrack.layers.diagonal_generators import Field, Generator, Modulus, checked
 from statetrack.layers.dictionary import DictionaryInit, initial_dictionary
 from statetrack.layers.precision import at_least_float32
@@ -54,7 +54,10 @@ class PDSSM(SelectiveLayer):
         structure="column- or row-one-hot times diagonal, read off a mixture",
         spectrum="roots of cycle products, modulus < 1 (modulus 1 with unit or annealed modulus)",
         input_dependent="selection, diagonal",
-        tracks="every automaton with N states in one layer (column form)",
+        one_layer=Claim("exact", "every automaton with N states (column form)", "arXiv 2509.22284"),
+        deeper=Claim("exact", "every automaton", "arXiv 2509.22284"),
+        parity=True,
+        cost="O(H N), selections O(H K N^2)",
         source="PD-SSM (arXiv 2509.22284)",
     )
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 from statetrack.errors import InvalidInputError
-from statetrack.layers.base import Layer, Traits, register
+from statetrack.layers.base import Claim, Layer, Traits, register
 from statetrack.layers.precision import zero_state
 from statetrack.layers.sequential import cell_weights, run_cell
 from statetrack.structures import Dense
@@ -49,7 +49,10 @@ class RNN(Layer):
         structure="nonlinear (dense Jacobians)",
         spectrum="unconstrained",
         input_dependent="Jacobian, through state and input",
-        tracks="every regular language in one layer; can correct errors in its state",
+        one_layer=Claim("exact", "every regular language", "Minsky (1967)"),
+        deeper=Claim("exact", "every regular language", "Minsky (1967)"),
+        parity=True,
+        cost="O(N^2), sequential",
         source="Elman (1990); Minsky (1967) for automata",
         linear=False,
     )

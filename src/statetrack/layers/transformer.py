@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from statetrack.errors import InvalidInputError
-from statetrack.layers.base import Layer, Traits, register
+from statetrack.layers.base import Claim, Layer, Traits, register
 from statetrack.layers.precision import at_least_float32, zero_state
 
 
@@ -55,7 +55,10 @@ class Transformer(Layer):
         structure="none (attention over a growing cache)",
         spectrum="none",
         input_dependent="everything",
-        tracks="fixed depth and log precision: within TC0, hence no non-solvable group unless TC0 = NC1",
+        one_layer=Claim("at most", "TC0", "arXiv 2207.00729"),
+        deeper=Claim("at most", "TC0, hence no non-solvable group unless TC0 = NC1", "arXiv 2207.00729"),
+        parity=None,
+        cost="O(L E)",
         source="arXiv 1706.03762, arXiv 2104.09864; limits: arXiv 2207.00729",
         linear=False,
         streams=False,

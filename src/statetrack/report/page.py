@@ -20,7 +20,7 @@ from statetrack.training.settings import settings
 _WIDTHS = {"wide": 7.4, "narrow": 3.7}
 """Inches. A page holds each figure in both, so that its text stays readable on a phone."""
 
-_TRAITS = ("structure", "spectrum", "input_dependent", "tracks", "source")
+_TRAITS = ("structure", "spectrum", "input_dependent", "one_layer", "deeper", "source")
 
 
 def write_report(run: Run, out: str | Path | None = None, *, lengths: Sequence[int] = (), n: int = 512) -> Path:
@@ -90,7 +90,7 @@ def _content(run: Run, found: Measurement) -> dict[str, Any]:
         "accuracy_figures": _in_both_widths(lambda **size: accuracy_figure(found, trained, **size), "accuracy"),
         "learning_figures": _in_both_widths(lambda **size: learning_figure(records, **size), "learning") if records else {},
         "validation": f"{config.evaluation.n} words of length {config.evaluation.low}{DASH}{config.evaluation.high}",
-        "traits": {name.replace("_", " "): getattr(traits, name) for name in _TRAITS},
+        "traits": {name.replace("_", " "): str(getattr(traits, name)) for name in _TRAITS},
         "settings": settings(config),
         "commands": [
             folded(train_command(config, str(run.path))),
