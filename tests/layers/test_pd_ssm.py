@@ -10,7 +10,7 @@ from statetrack.errors import InvalidInputError
 from statetrack.layers.pd_ssm import PDSSM
 from statetrack.models import ModelConfig, Tagger
 from statetrack.scan import scan
-from statetrack.structures import ColumnOneHot
+from statetrack.structures import ColumnOneHot, RoutedOneHot
 
 
 @pytest.mark.parametrize("orientation", ["column", "row"])
@@ -148,3 +148,22 @@ def test_gradients_equal_autograd_through_the_soft_mixture(orientation):
 def test_bad_options_are_refused(options):
     with pytest.raises(InvalidInputError):
         PDSSM(4, **options)
+
+
+@pytest.mark.parametrize("orientation", ["column", "row"])
+def test_sharing_selections_among_equal_inputs_changes_nothing(monkeypatch, orientation):
+    torch.manual_seed(0)
+    layer = PDSSM(5, d_state=4, n_heads=2, dictionary_size=3, orientation=orientation).double()
+    table = torch.randn(3, 5, dtype=torch.float64, requires_grad=True)
+    words = torch.randint(3, (4, 11))
+    cotangent = torch.randn(4, 11, 5, dtype=torch.float64)
+    found = {}
+    for shared in (True, False):
+        if not shared:
+            monkeypatch.setattr("statetrack.layers.pd_ssm.distinct_rows", lambda u, most: None)
+        x = table[words]
+        assert isinstance(layer._select(x, layer.diagonal(x)), RoutedOneHot) == shared
+        y, state = layer(x)
+        found[shared] = [y, state.h, *torch.autograd.grad((y * cotangent).sum(), [table, *layer.parameters()])]
+    for one, other in zip(found[True], found[False], strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-11)

@@ -83,7 +83,9 @@ def test_an_earlier_test_is_reused_only_for_the_same_weights_and_words(tmp_path,
     measure(run, [8], n=17, reuse=True)
     measure(run, [8], n=17)
     assert asked == [[9], [8], [8]]
-    (run.latest_checkpoint() / "note").touch()  # as if another checkpoint had been written since
+    assert (remembered_lengths(run, 16), remembered_lengths(run, 17)) == ([9, 12], [8])
+    state = run.latest_checkpoint() / "progress.json"
+    state.write_text(state.read_text().replace('"step": 10', '"step": 11'))  # as if training had gone on
     assert remembered_lengths(run, 17) == []
 
 

@@ -43,16 +43,6 @@ def test_hold_decay_holds_until_it_is_told_to_decay():
     assert learning_rate(450, 1000, 400, config) == pytest.approx(0.0)
 
 
-def test_held_rate_can_fall_and_return():
-    config = OptimConfig(schedule="hold-decay", lr=1e-3, min_lr=0.0, warmup=0.01, decay_steps=50, cycle=100)
-    rates = [learning_rate(step, 1000, None, config) for step in range(10, 310)]
-    assert rates[:100] == rates[100:200] == rates[200:]
-    expected = [1e-4 + 9e-4 / 2 * (1 + math.cos(math.pi * i / 100)) for i in range(100)]
-    assert rates[:100] == pytest.approx(expected, rel=1e-12)
-    assert learning_rate(60, 1000, 60, config) == pytest.approx(expected[50])
-    assert learning_rate(110, 1000, 60, config) == pytest.approx(0.0)
-
-
 def test_annealing_is_complete_before_training_ends():
     held = OptimConfig(schedule="hold-decay", decay_steps=50)
     assert progress(399, 1000, None, held) == 0.0
@@ -98,16 +88,6 @@ def test_curriculum_retreats_from_a_stage_that_is_too_hard():
     for _ in range(1000):
         stage.update(0.8, config)
     assert stage.longest == 6.0
-
-
-def test_learning_rate_falls_with_the_curriculum():
-    config = LengthConfig(high=40, start=10)
-    stage = Curriculum.begin(config)
-    assert stage.lr_factor(config, 0.5) == 1.0
-    stage.longest = 40.0
-    assert stage.lr_factor(config, 0.5) == pytest.approx(0.5)
-    assert stage.lr_factor(config, 0.0) == 1.0
-    assert Curriculum.begin(LengthConfig(start=None)).lr_factor(LengthConfig(start=None), 1.0) == 1.0
 
 
 @pytest.mark.parametrize("mixed", [True, False])

@@ -76,7 +76,10 @@ def run(argv: list[str]) -> int:
         return 0
     if argv[0].split("=")[0] == "--resume":
         options: Any = parse(ResumeOptions, argv, PROG)
-        config = Run.open(options.resume).config
+        opened = Run.open(options.resume)
+        config = opened.config
+        if opened.finished:
+            note(f"{options.resume} is finished (step {opened.progress().step}); there is nothing left to train.")
         return _train(lambda observer: resume(options.resume, observer=observer), config, options.resume, options)
     layer, task = names(argv)
     config, options, rest, known = parse_config(layer, task, argv[2:], f"{PROG} {layer} {task}", extra=NewRunOptions)

@@ -5,11 +5,13 @@
     x_t    = P_t (D(u_t) x_{t-1}) + B u_t ;   y_t = readout(x_t) + d * u_t
 
 Letters: E = ``d_model``, H = heads, N = ``d_state`` per head, K = ``dictionary_size``. The backward pass takes the softmax
-at temperature 1 in place of the hardmax. Source: PD-SSM (arXiv 2509.22284).
+at temperature 1 in place of the hardmax. Tokens with equal inputs share one selection and its gradient. Source: PD-SSM
+(arXiv 2509.22284).
 """
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from statetrack.layers.base import Claim, Traits, register
@@ -17,9 +19,11 @@ from statetrack.layers.diagonal_generators import Field, Generator, Modulus, che
 from statetrack.layers.dictionary import DictionaryInit, initial_dictionary
 from statetrack.layers.precision import at_least_float32
 from statetrack.layers.readouts import Readout
+from statetrack.layers.repetition import distinct_rows
 from statetrack.layers.selective import InitialState, SelectiveLayer
-from statetrack.scan import Backend
-from statetrack.structures import MixedOneHot, Orientation
+from statetrack.scan import Backend, straight_through
+from statetrack.structures import MixedOneHot, Orientation, RoutedOneHot
+from statetrack.structures.orientation import choice_dim
 
 
 @register("pd-ssm")
@@ -102,7 +106,20 @@ class PDSSM(SelectiveLayer):
         self.scores = nn.Parameter(initial_dictionary(n_heads, dictionary_size, d_state, dictionary_init, dictionary_scale))
         self.router = nn.Linear(d_model, n_heads * dictionary_size, bias=False)
 
-    def _select(self, u: Tensor, value: Tensor) -> MixedOneHot:
-        logits = self.router(u).unflatten(-1, (self.n_heads, self.dictionary_size))
-        mix = at_least_float32(logits).softmax(-1)
-        return MixedOneHot(self.scores.to(mix.dtype), mix, value, self.orientation)
+    def _select(self, u: Tensor, value: Tensor) -> MixedOneHot | RoutedOneHot:
+        # One choice per distinct input, as long as they take no more memory than a few states per token.
+        found = distinct_rows(u, 4 * u.shape[0] * u.shape[1] // self.d_state)
+        if found is None:
+            mix = self._mix(u)
+            return MixedOneHot(self.scores.to(mix.dtype), mix, value, self.orientation)
+        with torch.autocast(u.device.type, enabled=False):
+            mixed = torch.einsum("ghk,hkij->hgij", self._mix(found.rows), at_least_float32(self.scores))
+        dim = choice_dim(self.orientation)
+        choice = mixed.detach().argmax(dim)
+        route = found.index.unsqueeze(-1).expand(*found.index.shape, self.n_heads)
+        selection = straight_through(mixed, dim, index=choice) if torch.is_grad_enabled() else None
+        return RoutedOneHot(choice.to(torch.int16), route, value, self.orientation, selection)
+
+    def _mix(self, u: Tensor) -> Tensor:
+        """Weights of the dictionary ``(..., H, K)``, which sum to 1 over ``K``."""
+        return at_least_float32(self.router(u).unflatten(-1, (self.n_heads, self.dictionary_size))).softmax(-1)

@@ -54,7 +54,7 @@ def _credits(transitions: RoutedOneHot | MixedOneHot) -> bool:
         return False
     if isinstance(transitions, MixedOneHot):
         return transitions.scores.requires_grad or transitions.mix.requires_grad
-    return transitions.selection is not None and transitions.routing is not None
+    return transitions.selection is not None
 
 
 def _maps(transitions: RoutedOneHot | MixedOneHot) -> ColumnOneHot | RowOneHot:

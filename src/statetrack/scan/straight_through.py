@@ -47,11 +47,12 @@ def chosen(transitions: RoutedOneHot) -> tuple[Tensor, Tensor]:
     maps = torch.nn.functional.one_hot(transitions.dictionary.long(), n).to(real)
     maps = maps.mT if dim == -2 else maps
     routing = torch.nn.functional.one_hot(transitions.route.long(), n_entries).to(real)
-    if transitions.selection is None or transitions.routing is None:
+    if transitions.selection is None:
         return maps, routing
+    credited = routing if transitions.routing is None else transitions.routing
     if transitions.full_credit:
-        return transitions.selection, transitions.routing
-    return transitions.selection * maps, transitions.routing * routing
+        return transitions.selection, credited
+    return transitions.selection * maps, credited * routing
 
 
 def routed_lift(transitions: RoutedOneHot, v: Tensor) -> Tensor:

@@ -17,15 +17,15 @@ class RoutedOneHot:
     """One-hot matrices whose maps are stored once per dictionary entry instead of once per token.
 
     A compressed spelling of ``expand()`` that scans take directly. ``selection`` and ``routing`` are the same choices as one-hot
-    floats; scans read no value from them, they only send gradients there (straight through both choices).
+    floats; scans read no value from them, they only send gradients there (straight through the choices).
 
     Attributes:
         dictionary: ``(H, K, N)`` integer maps.
         route: ``(B, L, H)`` integer, which map each token takes.
         value: ``(B, L, H, N)`` real or complex diagonal.
         orientation: ``"column"`` (``P diag(D)``) or ``"row"`` (``diag(D) P``).
-        selection: ``(H, K, N, N)`` one-hot form of ``dictionary``, or None.
-        routing: ``(B, L, H, K)`` one-hot form of ``route``, or None.
+        selection: ``(H, K, N, N)`` one-hot form of ``dictionary``, or None where no choice is credited.
+        routing: ``(B, L, H, K)`` one-hot form of ``route``, or None where the route is no choice that could be credited.
         full_credit: send gradients to every alternative, or only to the chosen ones.
     """
 

@@ -29,10 +29,6 @@ class OptimConfig:
             learnt (see ``EvalConfig.stop_at``) or the budget forces the end, then decays over ``decay_steps`` and
             finishes.
         decay_steps: length of the last phase of ``"hold-decay"``.
-        cycle: with ``"hold-decay"``, the peak is not held but falls to a tenth in this many steps, again and again: large
-            steps find hard choices, small ones let them settle; 0 holds it.
-        length_power: in a curriculum, the learning rate falls with the longest length to this power: hard choices that flip cost
-            more in longer words.
         anneal_from: with ``"cosine"``, the share of ``steps`` after which layers that anneal begin to; with ``"hold-decay"``
             they anneal during the first four fifths of the decay.
     """
@@ -46,8 +42,6 @@ class OptimConfig:
     warmup: float = 0.05
     schedule: Schedule = "hold-decay"
     decay_steps: int = 500
-    cycle: int = 0
-    length_power: float = 0.0
     anneal_from: float = 0.5
 
 

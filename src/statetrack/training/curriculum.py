@@ -57,10 +57,6 @@ class Curriculum:
             self.longest = max(Curriculum.begin(config).longest, self.longest / config.growth)
             self.age = 0
 
-    def lr_factor(self, config: LengthConfig, power: float) -> float:
-        """``(first longest length / present longest length) ** power``."""
-        return (Curriculum.begin(config).longest / self.longest) ** power
-
     def complete(self, config: LengthConfig) -> bool:
         """Whether the whole range is in use and learnt."""
         return self.longest >= config.high and self.accuracy >= config.threshold

@@ -118,9 +118,10 @@ def remembered_lengths(run: Run, n: int) -> list[int]:
 
 
 def _remembered(run: Run, n: int) -> dict[str, Any]:
-    stored, file = run.evaluation(), run.path / "evaluation.json"
-    fresh = file.exists() and file.stat().st_mtime_ns > run.latest_checkpoint().stat().st_mtime_ns
-    return stored if fresh and stored.get("n") == n else {}
+    """What is known about the present weights from ``n`` words per length."""
+    stored = run.evaluation()
+    accuracy = {length: share for length, share in stored.get("accuracy", {}).items() if stored["n"][length] == n}
+    return {"accuracy": accuracy, "pooled": stored.get("pooled")}
 
 
 def wilson_interval(share: float, n: int, z: float = 1.959964) -> tuple[float, float]:

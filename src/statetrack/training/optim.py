@@ -44,13 +44,9 @@ def learning_rate(step: int, steps: int, decay_start: int | None, config: OptimC
         return config.lr * (step + 1) / warmup
     if config.schedule == "cosine":
         return cosine((step - warmup) / max(1, steps - warmup), config.lr, config.min_lr)
-    held = config.lr
-    if config.cycle:
-        last = step if decay_start is None else min(step, decay_start)
-        held = cosine((last - warmup) % config.cycle / config.cycle, config.lr, config.lr / 10)
     if decay_start is None:
-        return held
-    return cosine((step - decay_start) / config.decay_steps, held, config.min_lr)
+        return config.lr
+    return cosine((step - decay_start) / config.decay_steps, config.lr, config.min_lr)
 
 
 def progress(step: int, steps: int, decay_start: int | None, config: OptimConfig) -> float:

@@ -104,6 +104,11 @@ class Run:
         """Where the newest checkpoint stands."""
         return Progress.from_dict(read_json(self.latest_checkpoint() / "progress.json"))
 
+    @property
+    def finished(self) -> bool:
+        """Whether training is over."""
+        return bool(checkpoints(self.checkpoint_folder)) and self.progress().finished
+
     def load_model(self) -> Tagger:
         """The model of the newest checkpoint, in evaluation mode."""
         model = build_model(self.config, self.task)
@@ -160,25 +165,27 @@ class Run:
         if min(*lengths, *(pooled or ()), 0) < 0:
             raise InvalidInputError(f"Lengths cannot be negative, got {min(*lengths, *(pooled or ()), 0)}.")
         model, seed = self.load_model(), self.config.seed
-        found: dict[str, Any] = {
-            "accuracy": {length: accuracy_at(model, self.task, length, n, seed) for length in lengths},
-            "n": n,
-            "chance": self.task.chance,
-            "pooled": None,
-        }
+        accuracy = {length: accuracy_at(model, self.task, length, n, seed) for length in lengths}
+        found: dict[str, Any] = {"accuracy": accuracy, "n": n, "chance": self.task.chance, "pooled": None}
         if pooled is not None:
             low, high = pooled
             batches = evaluation_set(self.task, low, high, n_pooled, seed, "test")
             found["pooled"] = {"low": low, "high": high, "n": n_pooled, "accuracy": pooled_accuracy(model, batches)}
         stored = self.evaluation()
-        stored["accuracy"].update({str(length): accuracy for length, accuracy in found["accuracy"].items()})
         write_json(
             self.path / "evaluation.json",
-            {**found, "pooled": found["pooled"] or stored.get("pooled"), "accuracy": stored["accuracy"]},
+            {
+                "step": self.progress().step,
+                "chance": self.task.chance,
+                "accuracy": {**stored.get("accuracy", {}), **{str(length): share for length, share in accuracy.items()}},
+                "n": {**stored.get("n", {}), **{str(length): n for length in accuracy}},
+                "pooled": found["pooled"] or stored.get("pooled"),
+            },
         )
         return found
 
     def evaluation(self) -> dict[str, Any]:
-        """What ``evaluate`` has found so far."""
+        """What ``evaluate`` has found about the present weights: step, chance, accuracy and n by length, pooled."""
         path = self.path / "evaluation.json"
-        return read_json(path) if path.exists() else {"accuracy": {}}
+        stored = read_json(path) if path.exists() else {}
+        return stored if stored.get("step") == self.progress().step else {}

@@ -132,7 +132,7 @@ class Trainer:
         now, config = self.progress, self.config
         decay_start = None if now.decay_start is None else now.decay_start - now.attempt_start
         position = (now.step - now.attempt_start, config.steps - now.attempt_start, decay_start, config.optim)
-        lr = learning_rate(*position) * now.curriculum.lr_factor(config.lengths, config.optim.length_power)
+        lr = learning_rate(*position)
         self.model.set_progress(progress(*position))
         loss, accuracy = self._update(lr)
         now.curriculum.update(accuracy, config.lengths)

@@ -22,8 +22,8 @@ def cpu_scan(
     if isinstance(transitions, RoutedOneHot):
         dictionary, route = transitions.dictionary.to(torch.int16), transitions.route.flatten(0, 1).long()
         column = transitions.orientation == "column"
-        if transitions.selection is not None and transitions.routing is not None:
-            routing = transitions.routing.flatten(0, 1)
+        if transitions.selection is not None:
+            routing = None if transitions.routing is None else transitions.routing.flatten(0, 1)
             states, final = routed_scan(
                 dictionary, route, d, b, initial, offsets, transitions.selection, routing, column, transitions.full_credit
             )

@@ -27,11 +27,11 @@ def routed_scan(
     initial: Tensor,
     offsets: Tensor,
     selection: Tensor,
-    routing: Tensor,
+    routing: Tensor | None,
     column: bool,
     full: bool,
 ) -> tuple[Tensor, Tensor]:
-    """One-hot recurrence with maps ``dictionary (H, K, N)``; gradients also reach ``selection`` and ``routing``."""
+    """One-hot recurrence with maps ``dictionary (H, K, N)``; gradients also reach ``selection`` and, if given, ``routing``."""
     states, final = one_hot_scan(dictionary.flatten(0, 1), route_rows(dictionary, route), value, inputs, initial, offsets, column)
     return states, final
 
@@ -46,16 +46,17 @@ def routed_scan_backward(
     offsets: Tensor,
     column: bool,
     full: bool,
+    routed: bool,
     g_states: Tensor,
     g_final: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of value, inputs, initial state, selection and routing."""
+    """Gradients of value, inputs, initial state, selection and routing (empty unless ``routed``)."""
     maps = dictionary.flatten(0, 1)
     g_value, g_inputs, g_initial = one_hot_scan_backward(
         maps, route_rows(dictionary, route), value, states, initial, offsets, column, g_states, g_final
     )
     credit = _Credit(dictionary, route, value, states, initial, offsets, column, g_inputs)
-    g_selection, g_routing = credit.full() if full else credit.active()
+    g_selection, g_routing = credit.full(routed) if full else credit.active(routed)
     return g_value, g_inputs, g_initial, g_selection, g_routing
 
 
@@ -90,24 +91,26 @@ class _Credit:
             lambda lo, hi: credit_loops.credit_factors(column, n_parts == 2, d, x, x0, edges, place, n_heads, n, g, u, v, lo, hi),
         )
 
-    def full(self) -> tuple[Tensor, Tensor]:
-        """Credit of every alternative: selection ``(H, K, N, N)`` and routing ``(T, H, K)``."""
+    def full(self, routed: bool) -> tuple[Tensor, Tensor]:
+        """Credit of every alternative: selection ``(H, K, N, N)`` and routing ``(T, H, K)``, empty unless ``routed``."""
         n_heads, n_entries, n = self.shape
-        routing = self.u.new_zeros(n_heads * n_entries, self.u.shape[-1])
-        u, v, out = self.u.numpy(), self.v.numpy(), routing.numpy()
-        over_ranges(
-            n_heads * n_entries,
-            lambda lo, hi: credit_loops.full_routing_credit(self.column, self.table, n_entries, u, v, out, lo, hi),
-        )
         selection = self.u.new_zeros(n_heads, n_entries, n, n)
         for h, head in enumerate(self.spans.tolist()):
             for k, (first, last) in enumerate(head):
                 for left, right in zip(self.u[h], self.v[h], strict=True):
                     if last > first:
                         selection[h, k].addmm_(left[:, first:last], right[:, first:last].mT)
+        if not routed:
+            return selection, self.u.new_empty(0)
+        routing = self.u.new_zeros(n_heads * n_entries, self.u.shape[-1])
+        u, v, out = self.u.numpy(), self.v.numpy(), routing.numpy()
+        over_ranges(
+            n_heads * n_entries,
+            lambda lo, hi: credit_loops.full_routing_credit(self.column, self.table, n_entries, u, v, out, lo, hi),
+        )
         return selection, self._by_token(routing)
 
-    def active(self) -> tuple[Tensor, Tensor]:
+    def active(self, routed: bool) -> tuple[Tensor, Tensor]:
         """Credit of what was chosen, in the same shapes."""
         n_heads, n_entries, n = self.shape
         routing = self.u.new_zeros(n_heads * n_entries, self.u.shape[-1])
@@ -123,7 +126,7 @@ class _Credit:
             n_heads * n_entries,
             lambda lo, hi: credit_loops.active_credit(self.column, self.table, ends, n_entries, u, v, out, credited, lo, hi),
         )
-        return selection.unflatten(0, (n_heads, n_entries)), self._by_token(routing)
+        return selection.unflatten(0, (n_heads, n_entries)), self._by_token(routing) if routed else self.u.new_empty(0)
 
     def _by_token(self, sorted_credit: Tensor) -> Tensor:
         by_place = sorted_credit.unflatten(0, self.shape[:2]).permute(2, 0, 1)
@@ -136,25 +139,26 @@ def _(dictionary, route, value, inputs, initial, offsets, selection, routing, co
 
 
 @routed_scan_backward.register_fake
-def _(dictionary, route, value, states, initial, offsets, column, full, g_states, g_final):  # type: ignore[no-untyped-def]
+def _(dictionary, route, value, states, initial, offsets, column, full, routed, g_states, g_final):  # type: ignore[no-untyped-def]
     n_heads, n_entries, n = dictionary.shape
     real = value.real.dtype
     g_selection = torch.empty(n_heads, n_entries, n, n, dtype=real)
-    g_routing = torch.empty(*route.shape, n_entries, dtype=real)
+    g_routing = torch.empty(*route.shape, n_entries, dtype=real) if routed else torch.empty(0, dtype=real)
     return torch.empty_like(states), torch.empty_like(states), torch.empty_like(initial), g_selection, g_routing
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    dictionary, route, value, b, initial, offsets, _, _, ctx.column, ctx.full = inputs
+    dictionary, route, value, b, initial, offsets, _, routing, ctx.column, ctx.full = inputs
     ctx.save_for_backward(dictionary, route, value, output[0], initial, offsets)
-    ctx.has_inputs = b is not None
+    ctx.has_inputs, ctx.routed = b is not None, routing is not None
 
 
 def _gradients(ctx: Any, g_states: Tensor, g_final: Tensor) -> tuple[Tensor | None, ...]:
     g_value, g_inputs, g_initial, g_selection, g_routing = routed_scan_backward(
-        *ctx.saved_tensors, ctx.column, ctx.full, g_states, g_final
+        *ctx.saved_tensors, ctx.column, ctx.full, ctx.routed, g_states, g_final
     )
     g_inputs = g_inputs if ctx.has_inputs else None
+    g_routing = g_routing if ctx.routed else None
     return None, None, g_value, g_inputs, g_initial, None, g_selection, g_routing, None, None
 
 
