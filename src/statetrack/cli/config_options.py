@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 
 from statetrack.cli.docstrings import documented
 from statetrack.cli.options import parse_known, section
-from statetrack.layers import layer_options, layers
+from statetrack.layers import layer_options, layers, names_of
 from statetrack.recipes.defaults import default_config
 from statetrack.tasks import task_options, tasks
 from statetrack.training import TrainConfig
@@ -56,8 +56,8 @@ def _given(argv: Sequence[str], part: str) -> set[str]:
 
 
 def _picked(parsed: Any, part: str, names: set[str]) -> dict[str, Any]:
-    options = vars(getattr(parsed, part)) if hasattr(parsed, part) else {}
-    return {name: value for name, value in options.items() if name in names}
+    options = _layer_values(getattr(parsed, part)) if hasattr(parsed, part) else {}
+    return {name: value for name, value in options.items() if name.replace("-", "_") in names}
 
 
 def _options_class(defaults: TrainConfig, extra: type | None) -> type:
@@ -82,18 +82,41 @@ def _sections(defaults: TrainConfig) -> dict[str, Any]:
     layer, task = defaults.layer, defaults.task
     texts, hints = documented(tasks.get(task)), task_options(task)
     of_task = {k: (hint, defaults.task_options.get(k, default), texts.get(k, "")) for k, (hint, default) in hints.items()}
-    layer_class = layers.get(layer)
-    layer_hints, texts = get_type_hints(layer_class.__init__), documented(layer_class)
-    of_layer = {
-        k: (layer_hints[k], defaults.model.layer.get(k, p.default), texts.get(k, "")) for k, p in layer_options(layer).items()
-    }
     found = {}
     if of_task:
         found["task"] = section(f"The task {task}.", of_task)
-    found["layer"] = section(f"The layer {layer}.", of_layer)
+    found["layer"] = _layer_section(layer, defaults.model.layer)
     for name in _PARTS:
         part = getattr(defaults, name)
         found[name] = section((type(part).__doc__ or "").splitlines()[0], _fields(part, leave_out=("layer",)))
+    return found
+
+
+def _layer_section(pattern: str, values: dict[str, Any]) -> Any:
+    """The options of a layer, or of all layers of a hybrid within a section each."""
+    names = list(dict.fromkeys(names_of(pattern)))
+    if len(names) == 1:
+        return _options_of(names[0], values)
+    parts = {name: {key.removeprefix(f"{name}."): v for key, v in values.items() if key.startswith(f"{name}.")} for name in names}
+    sections = {name.replace("-", "_"): _options_of(name, own) for name, own in parts.items()}
+    return section(f"The layers of {pattern}.", {name: (type(part), part, "") for name, part in sections.items()})
+
+
+def _options_of(layer: str, values: dict[str, Any]) -> Any:
+    cls = layers.get(layer)
+    hints, texts = get_type_hints(cls.__init__), documented(cls)
+    entries = {k: (hints[k], values.get(k, p.default), texts.get(k, "")) for k, p in layer_options(layer).items()}
+    return section(f"The layer {layer}.", entries)
+
+
+def _layer_values(parsed: Any) -> dict[str, Any]:
+    """The inverse of ``_layer_section``."""
+    found: dict[str, Any] = {}
+    for key, value in vars(parsed).items():
+        if dataclasses.is_dataclass(value):
+            found |= {f"{key.replace('_', '-')}.{name}": inner for name, inner in vars(value).items()}
+        else:
+            found[key] = value
     return found
 
 
@@ -101,6 +124,6 @@ def _config(defaults: TrainConfig, parsed: Any) -> TrainConfig:
     """The configuration with everything spelt out, so that another version's defaults cannot change a run."""
     loose = {f.name: getattr(parsed, f.name) for f in dataclasses.fields(TrainConfig) if f.name not in _NAMED}
     parts = {name: replace(getattr(defaults, name), **vars(getattr(parsed, name))) for name in _PARTS}
-    parts["model"] = replace(parts["model"], layer=dict(vars(parsed.layer)))
+    parts["model"] = replace(parts["model"], layer=_layer_values(parsed.layer))
     task = dict(vars(parsed.task)) if hasattr(parsed, "task") else {}
     return replace(defaults, **loose, **parts, task_options=task, seed=getattr(parsed, "seed", defaults.seed))

@@ -17,7 +17,7 @@ from statetrack.cli.console import console, note, print_json
 from statetrack.cli.options import Flag, parse_known, refuse
 from statetrack.cli.outcome import FAILED, Stopped
 from statetrack.errors import InvalidInputError
-from statetrack.layers import layers
+from statetrack.layers import names_of
 from statetrack.report.tables import DASH, percent
 from statetrack.tasks import tasks
 from statetrack.training.cluster import run_on_cluster
@@ -36,7 +36,7 @@ class SweepOptions:
 
     Attributes:
         out: folder that gets one folder per run, and sweep.json.
-        layers: names of layers.
+        layers: names of layers, or of several that alternate, as in "aussm|mamba".
         tasks: names of tasks.
         seeds: seeds.
         lrs: peak learning rates; none means the default of each layer and task.
@@ -101,13 +101,13 @@ def run(argv: list[str]) -> int:
 
 def _jobs(options: SweepOptions, rest: Sequence[str]) -> Iterator[Job]:
     for layer, task in itertools.product(options.layers, options.tasks):
-        layers.get(layer), tasks.get(task)
+        names_of(layer), tasks.get(task)
         prog = f"{PROG} ({layer} on {task})"
         config, _, unknown, known = parse_config(layer, task, rest, prog)
         refuse(unknown, PROG, SweepOptions, known)
         check(config)
         for seed, lr in itertools.product(options.seeds, options.lrs or (None,)):
-            name = f"{layer}-{task}-{seed}" if lr is None else f"{layer}-{task}-lr{lr:g}-{seed}"
+            name = f"{layer.replace('|', '+')}-{task}" + ("" if lr is None else f"-lr{lr:g}") + f"-{seed}"
             optim = config.optim if lr is None else replace(config.optim, lr=lr)
             yield Job(replace(config, seed=seed, optim=optim), options.out / name, options.test_lengths, options.n)
 

@@ -15,7 +15,7 @@ from statetrack.cli.console import TrainingDisplay, console, note, print_json
 from statetrack.cli.options import Flag, parse, refuse
 from statetrack.cli.outcome import RunFailed, Stopped
 from statetrack.errors import InvalidInputError, NumericalError, RunError
-from statetrack.layers import layers
+from statetrack.layers import layers, names_of
 from statetrack.report.tables import accuracy_table
 from statetrack.tasks import tasks
 from statetrack.training import Observer, Run, TrainConfig, resume, train
@@ -86,7 +86,7 @@ def run(argv: list[str]) -> int:
     refuse(rest, f"{PROG} {layer} {task}", known)
     if options.resume and options.out is None:
         raise InvalidInputError("--resume with LAYER and TASK needs --out RUN. To continue a run: statetrack train --resume RUN")
-    out = options.out or free_folder(Path("runs") / f"{layer}-{task}-{config.seed}")
+    out = options.out or free_folder(Path("runs") / f"{layer.replace('|', '+')}-{task}-{config.seed}")
     check(config)
     begin = train_or_resume if options.resume else train
     return _train(lambda observer: begin(config, out, observer=observer), config, out, options)
@@ -97,7 +97,7 @@ def names(argv: list[str]) -> tuple[str, str]:
     given = [token for token in argv[:2] if not token.startswith("-")]
     if len(given) < 2:
         raise InvalidInputError(f"LAYER and TASK come first, as in: {PROG} flash-pd-ssm cycle-navigation --seed 3")
-    layers.get(given[0]), tasks.get(given[1])
+    names_of(given[0]), tasks.get(given[1])
     return given[0], given[1]
 
 
@@ -198,7 +198,8 @@ def _help() -> str:
             f"Usage: {PROG} LAYER TASK [options]     train into a new run folder",
             f"       {PROG} --resume RUN [options]   continue a run, bit for bit as if it had not stopped",
             "",
-            f"  LAYER  {', '.join(layers)}",
+            f"  LAYER  {', '.join(layers)};",
+            "         or several that alternate, as in 'aussm|mamba'",
             f"  TASK   {', '.join(tasks)}",
             "",
             f"{PROG} LAYER TASK --help lists every option with its default for that layer and task.",

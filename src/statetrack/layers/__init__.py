@@ -1,5 +1,6 @@
-"""Sequence layers behind one interface; ``layers.names()`` lists them, ``make_layer`` builds one."""
+"""Sequence layers behind one interface; ``layers.names()`` lists them, ``make_layer`` builds one, ``make_stack`` several."""
 
 from statetrack.layers.base import Claim, Layer, Traits, layer_options, layers, make_layer, register
+from statetrack.layers.hybrid import make_stack, names_of, pattern_options
 
-__all__ = ["Claim", "Layer", "Traits", "layer_options", "layers", "make_layer", "register"]
+__all__ = ["Claim", "Layer", "Traits", "layer_options", "layers", "make_layer", "make_stack", "names_of", "pattern_options", "register"]

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from statetrack._typing import Bool, Float, Int
 from statetrack.errors import InvalidInputError
-from statetrack.layers import Layer, make_layer
+from statetrack.layers import Layer, make_stack
 from statetrack.layers.diagonal_generators import checked
 from statetrack.models.blocks import Block, Norm
 
@@ -41,7 +41,7 @@ class Tagger(nn.Module):
     """Class scores ``(B, L, n_classes)`` from tokens ``(B, L)``; a classifier is a tagger read at the last position.
 
     Args:
-        layer: registered name of the layer.
+        layer: registered name of the layer, or several joined by ``|``, which alternate.
         vocab_size: number of token ids.
         n_classes: number of classes.
         config: the stack.
@@ -67,13 +67,13 @@ class Tagger(nn.Module):
         self.embedding = nn.Embedding(vocab_size, config.d_model)
         self.blocks = nn.ModuleList(
             Block(
-                make_layer(layer, config.d_model, **config.layer),
+                built,
                 norm=config.norm,
                 residual=config.residual,
                 feedforward=config.feedforward,
                 dropout=config.dropout,
             )
-            for _ in range(config.n_layers)
+            for built in make_stack(layer, config.n_layers, config.d_model, **config.layer)
         )
         self.norm = nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
         self.head = nn.Linear(config.d_model, n_classes)

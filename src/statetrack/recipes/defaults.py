@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from statetrack.layers import layers
+from statetrack.layers import names_of
 from statetrack.models import ModelConfig
 from statetrack.tasks import Task, make_task
 from statetrack.training import EvalConfig, LengthConfig, OptimConfig, TrainConfig
@@ -39,7 +39,7 @@ def default_config(
     """The configuration of a run for which only the layer and the task are given.
 
     Args:
-        layer: registered name of the layer.
+        layer: registered name of the layer, or several joined by ``|``.
         task: registered name of the task.
         seed: of initialisation, data and dropout.
         task_options: options of the task.
@@ -49,12 +49,13 @@ def default_config(
         UnknownNameError: no such layer or task.
         InvalidInputError: task options that do not fit.
     """
-    layers.get(layer)
+    names = names_of(layer)
     task_options = dict(task_options or {})
     built = make_task(task, **task_options)
     config = _selective(layer, task, built) if layer in _SELECTIVE else _other(layer, task)
     lengths = replace(config.lengths, low=max(config.lengths.low, built.min_length))
-    model = replace(config.model, layer={**config.model.layer, **(layer_options or {})})
+    n_layers = max(config.model.n_layers, len(names))
+    model = replace(config.model, n_layers=n_layers, layer={**config.model.layer, **(layer_options or {})})
     return replace(config, model=model, lengths=lengths, seed=seed, task_options=task_options)
 
 

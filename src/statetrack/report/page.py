@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import statetrack
-from statetrack.layers import layers
+from statetrack.layers import layers, names_of
 from statetrack.report.figures import accuracy_figure, learning_figure
 from statetrack.report.reproduce import folded, train_command
 from statetrack.report.tables import DASH, interval, percent
@@ -62,7 +62,7 @@ def render(run: Run, found: Measurement) -> str:
 def _content(run: Run, found: Measurement) -> dict[str, Any]:
     config, now, records = run.config, run.progress(), run.metrics()
     trained = (config.lengths.low, config.lengths.high)
-    traits = layers.get(config.layer).traits
+    traits = [layers.get(name).traits for name in dict.fromkeys(names_of(config.layer))]
     return {
         "verdict": verdict(found, config),
         "config": config,
@@ -90,7 +90,7 @@ def _content(run: Run, found: Measurement) -> dict[str, Any]:
         "accuracy_figures": _in_both_widths(lambda **size: accuracy_figure(found, trained, **size), "accuracy"),
         "learning_figures": _in_both_widths(lambda **size: learning_figure(records, **size), "learning") if records else {},
         "validation": f"{config.evaluation.n} words of length {config.evaluation.low}{DASH}{config.evaluation.high}",
-        "traits": {name.replace("_", " "): str(getattr(traits, name)) for name in _TRAITS},
+        "traits": {name.replace("_", " "): " | ".join(str(getattr(each, name)) for each in traits) for name in _TRAITS},
         "settings": settings(config),
         "commands": [
             folded(train_command(config, str(run.path))),

@@ -93,7 +93,7 @@ class TrainConfig:
     """A training run.
 
     Attributes:
-        layer: registered name of the layer.
+        layer: registered name of the layer, or several joined by ``|``, which alternate.
         task: registered name of the task.
         task_options: options of the task.
         model: the stack.

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from statetrack.errors import InvalidInputError
-from statetrack.layers import layer_options
+from statetrack.layers import pattern_options
 from statetrack.tasks import make_task, task_options
 from statetrack.training.config import TrainConfig
 from statetrack.training.run import build_model
@@ -20,7 +20,7 @@ def settings(config: TrainConfig) -> dict[str, Any]:
         >>> table["layer.d_state"], table["task.format"], table["optim.lr"]
         (64, 'slice', 0.002)
     """
-    layer = {name: parameter.default for name, parameter in layer_options(config.layer).items()} | config.model.layer
+    layer = {name: parameter.default for name, parameter in pattern_options(config.layer).items()} | config.model.layer
     task = {name: default for name, (_, default) in task_options(config.task).items()} | config.task_options
     table: dict[str, Any] = {"layer": config.layer, "task": config.task}
     table |= {f"task.{name}": value for name, value in task.items()} | {f"layer.{name}": value for name, value in layer.items()}
