@@ -32,6 +32,8 @@ def test_lists_for_people_name_everything(call):
     for what, names in (("layers", layers.names()), ("tasks", tasks.names()), ("recipes", recipes.names())):
         out = call(f"list {what}").out
         assert all(name in out for name in names)
-    words = call("list layers").out.split()
+    assert all(layers.get(name).traits.cost.split()[0] in call("list layers").out for name in layers.names())
+    words = call("list layers flash-pd-ssm").out.split()
     assert "--layer.dictionary-size=8" in words
     assert "--layer.skip" in words
+    assert "lstm" not in words

@@ -29,7 +29,7 @@ def test_unknown_names(pattern):
 
 
 def test_options_need_the_name_of_their_layer():
-    with pytest.raises(UnknownNameError, match="option of rnn|lstm"):
+    with pytest.raises(UnknownNameError, match=r"option of rnn\|lstm"):
         make_stack("rnn|lstm", 2, 4, d_state=3)
     with pytest.raises(InvalidInputError, match="names 2 layers, but the stack has 1"):
         make_stack("rnn|lstm", 1, 4)

@@ -7,13 +7,14 @@ from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import tyro
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
-from statetrack.cli.console import console, print_json
+from statetrack.cli.console import console, note, print_json
 from statetrack.cli.docstrings import documented
 from statetrack.cli.options import Flag, parse
 from statetrack.errors import UnknownNameError
+from statetrack.report.layer_table import COLUMNS, layer_rows
 from statetrack.report.reproduce import option_words
 
 Entries = dict[str, dict[str, Any]]
@@ -21,14 +22,16 @@ Entries = dict[str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class ListOptions:
-    """What there is, with every option and its default.
+    """What there is, and the options of one of them.
 
     Attributes:
         what: layers, tasks or recipes.
+        name: one of them, to see all that is known of it and every option with its default.
         json: print one JSON object in place of the list.
     """
 
-    what: Annotated[str, tyro.conf.Positional]
+    what: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="layers|tasks|recipes")]
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")] = ""
     json: Flag = False
 
 
@@ -38,8 +41,15 @@ def run(argv: list[str]) -> int:
     if options.what not in _LISTS:
         raise UnknownNameError("list", options.what, _LISTS)
     entries = _LISTS[options.what]()
+    if options.name:
+        if options.name not in entries:
+            raise UnknownNameError(options.what.removesuffix("s"), options.name, entries)
+        entries = {options.name: entries[options.name]}
     if options.json:
         print_json({options.what: entries})
+    elif options.what == "layers" and not options.name:
+        console().print(_layer_table())
+        note("statetrack list layers NAME shows the options of one.")
     else:
         console().print(_grid(entries, "layer" if options.what == "layers" else "task"))
     return 0
@@ -86,6 +96,14 @@ def recipe_entries() -> Entries:
 
 
 _LISTS: dict[str, Callable[[], Entries]] = {"layers": layer_entries, "tasks": task_entries, "recipes": recipe_entries}
+
+
+def _layer_table() -> Table:
+    columns = (Column(name, no_wrap=name == "Layer", overflow="fold") for name in COLUMNS)
+    table = Table(*columns, box=None, padding=(0, 1, 1, 0), pad_edge=False)
+    for row in layer_rows(sources=False):
+        table.add_row(*map(Text, row))
+    return table
 
 
 def _grid(entries: Entries, prefix: str) -> Table:
