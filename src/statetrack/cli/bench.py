@@ -24,7 +24,7 @@ class BenchOptions:
         out: folder for figures.
     """
 
-    name: Annotated[str, tyro.conf.Positional]
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
     quick: Flag = False
     json: Flag = False
     save: Path | None = None

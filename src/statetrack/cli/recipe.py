@@ -20,15 +20,17 @@ class RecipeOptions:
 
     Attributes:
         name: of the recipe, see statetrack list recipes.
-        preset: which settings; none means the recipe's first.
+        preset: which settings, see statetrack list recipes; none means the first.
         out: folder for runs and results; by default runs/NAME-PRESET.
+        only: patterns of the names of runs, as in "*-parity-*"; the others are left for later.
         workers: number of processes.
         json: print one JSON object in place of the table.
     """
 
-    name: Annotated[str, tyro.conf.Positional]
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
     preset: str | None = None
     out: Path | None = None
+    only: tuple[str, ...] = ("*",)
     workers: int = 1
     json: Flag = False
 
@@ -38,7 +40,7 @@ def run(argv: list[str]) -> int:
     options = parse(RecipeOptions, argv, "statetrack recipe")
     recipe = recipes.get(options.name)(preset=options.preset)
     out = options.out or Path("runs") / f"{options.name}-{recipe.preset}"
-    result = recipe.run(out=out, workers=options.workers, observer=note)
+    result = recipe.run(out=out, workers=options.workers, observer=note, only=options.only)
     if options.json:
         print_json(result)
         return 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -39,7 +39,9 @@ class Recipe(ABC):
         self.preset = preset
 
     @abstractmethod
-    def run(self, out: Path, *, workers: int = 1, observer: Callable[[str], None] = print) -> dict[str, Any]:
+    def run(
+        self, out: Path, *, workers: int = 1, observer: Callable[[str], None] = print, only: Iterable[str] = ("*",)
+    ) -> dict[str, Any]:
         """Do the runs that are not done yet under ``out``, write the results there atomically, and return them."""
 
     @abstractmethod

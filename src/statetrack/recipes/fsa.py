@@ -8,19 +8,16 @@ choice was made on. Source: PD-SSM (arXiv 2509.22284, Table 2), protocol of SLiC
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from statetrack.errors import InvalidInputError
 from statetrack.models import ModelConfig
-from statetrack.recipes.base import Recipe, register
+from statetrack.recipes.base import register
 from statetrack.recipes.defaults import default_config
 from statetrack.recipes.fsa_published import PUBLISHED, PUBLISHED_NAMES, TASKS
-from statetrack.training import EvalConfig, LengthConfig, OptimConfig, Run, TrainConfig
-from statetrack.training.files import write_json
-from statetrack.training.sweep import Job, Outcome, run_jobs
+from statetrack.recipes.runs import RunsRecipe
+from statetrack.training import EvalConfig, LengthConfig, OptimConfig, TrainConfig
+from statetrack.training.sweep import Job
 
 LENGTHS = (40, 64, 128, 256, 1000, 10_000)
 POOLED = (40, 256)
@@ -52,7 +49,7 @@ def paper_config(layer: str, task: str, seed: int) -> TrainConfig:
 
 
 @register("fsa")
-class FSA(Recipe):
+class FSA(RunsRecipe):
     """The four-task table. Presets: ``cpu`` (what two cores can do) and ``paper`` (the published settings)."""
 
     name = "fsa"
@@ -76,42 +73,15 @@ class FSA(Recipe):
             return 1
         return 3 if self.preset == "cpu" and task == "modular-arithmetic" else 5
 
-    def run(
-        self, out: Path, *, workers: int = 1, observer: Callable[[str], None] = print, only: Iterable[str] = ("*",)
-    ) -> dict[str, Any]:
-        """Do the runs that are not done yet, and write ``fsa_<preset>.json`` and its table under ``out``.
-
-        Args:
-            out: folder of the runs and the results.
-            workers: number of processes, one thread each.
-            observer: gets a line when a run ends.
-            only: patterns of ``layer-task-seed``; the other runs are left for later.
-
-        Returns:
-            ``{"recipe", "preset", "protocol", "runs": [one entry per run]}``; runs that are not done yet are not in it.
-        """
-        jobs = [job for job in self.jobs(out) if any(fnmatch(job.out.name, pattern) for pattern in only)]
-        if not jobs:
-            raise InvalidInputError(
-                f"No run of {self.name} matches {', '.join(only)}; they are called like {self.jobs(out)[0].out.name}."
-            )
-        outcomes = run_jobs(jobs, workers=workers, done=lambda outcome: observer(_line(outcome)))
-        result = {
-            "recipe": self.name,
-            "preset": self.preset,
-            "protocol": {
-                "train_lengths": [3, 40],
-                "pooled_lengths": list(POOLED),
-                "n_pooled": 8192,
-                "n_per_length": 512,
-                "split": "test, used once after training",
-                "published": "best validation accuracy on the reported set, mean and standard deviation of five runs",
-            },
-            "runs": [_entry(job, outcome) for job, outcome in zip(jobs, outcomes, strict=True)],
+    def protocol(self) -> dict[str, Any]:
+        return {
+            "train_lengths": [3, 40],
+            "pooled_lengths": list(POOLED),
+            "n_pooled": 8192,
+            "n_per_length": 512,
+            "split": "test, used once after training",
+            "published": "best validation accuracy on the reported set, mean and standard deviation of five runs",
         }
-        write_json(out / f"fsa_{self.preset}.json", result)
-        (out / f"fsa_{self.preset}.md").write_text(self.table(result) + "\n", encoding="utf8")
-        return result
 
     def table(self, result: dict[str, Any]) -> str:
         """Pooled test accuracy (%), mean and deviation over seeds, worst seed in brackets; the published rows below."""
@@ -126,32 +96,6 @@ class FSA(Recipe):
             mean = statistics.mean(cell[0] for cell in cells)
             lines.append(f"| {name}{mark} | " + " | ".join(f"{a:.1f} ± {s:.1f}" for a, s in cells) + f" | {mean:.1f} | |")
         return "\n".join(lines)
-
-
-def _line(outcome: Outcome) -> str:
-    what = outcome.error or f"{100 * (outcome.pooled or 0):.2f} % at 40-256, {outcome.cpu_seconds / 60:.1f} CPU-minutes"
-    return f"{Path(outcome.run).name}: {outcome.status}, {what}"
-
-
-def _entry(job: Job, outcome: Outcome) -> dict[str, Any]:
-    entry = {
-        "layer": outcome.layer,
-        "task": outcome.task,
-        "seed": outcome.seed,
-        "status": outcome.status,
-        "error": outcome.error,
-        "accuracy": outcome.accuracy,
-        "pooled": outcome.pooled,
-        "validation": outcome.validation,
-        "steps": outcome.step,
-        "cpu_minutes": round(outcome.cpu_seconds / 60, 2),
-        "settings": job.config.to_dict(),
-    }
-    if outcome.status == "done":
-        run = Run.open(job.out)
-        entry["attempts"] = run.progress().attempt + 1
-        entry["revision"] = run.revision
-    return entry
 
 
 def _ours(layer: str, runs: list[dict[str, Any]]) -> str:
