@@ -24,6 +24,7 @@ _SELECTIONS_ONLY: dict[str, Any] = {
     "additive_input": False,
 }
 _SELECTIVE = ("flash-pd-ssm", "pd-ssm")
+_NONLINEAR = ("lstm", "rnn")
 _SMALL = 8
 """Automata with at most this many states count as small."""
 
@@ -52,7 +53,10 @@ def default_config(
     names = names_of(layer)
     task_options = dict(task_options or {})
     built = make_task(task, **task_options)
-    config = _selective(layer, task, built) if layer in _SELECTIVE else _other(layer, task)
+    if layer in _SELECTIVE:
+        config = _selective(layer, task, built)
+    else:
+        config = _nonlinear(layer, task) if layer in _NONLINEAR else _other(layer, task)
     lengths = replace(config.lengths, low=max(config.lengths.low, built.min_length))
     n_layers = max(config.model.n_layers, len(names))
     model = replace(config.model, n_layers=n_layers, layer={**config.model.layer, **(layer_options or {})})
@@ -88,14 +92,28 @@ def _selective(layer: str, task: str, built: Task) -> TrainConfig:
     )
 
 
+def _nonlinear(layer: str, task: str) -> TrainConfig:
+    # Strong weight decay drives their cells into saturation, where they keep what they track over any length.
+    return TrainConfig(
+        layer,
+        task,
+        model=ModelConfig(d_model=32, n_layers=1, norm="none"),
+        optim=OptimConfig(lr=5e-3, weight_decay=0.3, warmup=0.02, decay_steps=300),
+        lengths=LengthConfig(start=4),
+        evaluation=EvalConfig(every=100, stop_at=0.999),
+        steps=8000,
+    )
+
+
 def _other(layer: str, task: str) -> TrainConfig:
     # Mamba keeps a state for every channel, so a step of it costs several times that of the others.
-    width, steps = (32, 1000) if layer == "mamba" else (64, 3000 if layer in ("lstm", "rnn") else 1000)
+    width, steps = (32, 2000) if layer == "mamba" else (64, 3000)
     return TrainConfig(
         layer,
         task,
         model=ModelConfig(d_model=width, n_layers=2, norm="pre", residual=True),
-        optim=OptimConfig(schedule="cosine", warmup=0.1),
-        lengths=LengthConfig(start=6),
+        optim=OptimConfig(decay_steps=300),
+        lengths=LengthConfig(start=4),
+        evaluation=EvalConfig(every=100),
         steps=steps,
     )
