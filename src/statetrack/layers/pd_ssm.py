@@ -25,6 +25,8 @@ from statetrack.scan import Backend, straight_through
 from statetrack.structures import MixedOneHot, Orientation, RoutedOneHot
 from statetrack.structures.orientation import choice_dim
 
+_SHARED_ENTRIES = 1 << 22
+
 
 @register("pd-ssm")
 class PDSSM(SelectiveLayer):
@@ -107,8 +109,7 @@ class PDSSM(SelectiveLayer):
         self.router = nn.Linear(d_model, n_heads * dictionary_size, bias=False)
 
     def _select(self, u: Tensor, value: Tensor) -> MixedOneHot | RoutedOneHot:
-        # One choice per distinct input, as long as they take no more memory than a few states per token.
-        found = distinct_rows(u, 4 * u.shape[0] * u.shape[1] // self.d_state)
+        found = distinct_rows(u, self._most_shared(u.shape[0] * u.shape[1]))
         if found is None:
             mix = self._mix(u)
             return MixedOneHot(self.scores.to(mix.dtype), mix, value, self.orientation)
@@ -119,6 +120,11 @@ class PDSSM(SelectiveLayer):
         route = found.index.unsqueeze(-1).expand(*found.index.shape, self.n_heads)
         selection = straight_through(mixed, dim, index=choice) if torch.is_grad_enabled() else None
         return RoutedOneHot(choice.to(torch.int16), route, value, self.orientation, selection)
+
+    def _most_shared(self, n_tokens: int) -> int:
+        """How many distinct inputs may get a selection each: it has to save work, and little memory may go into it (at most a
+        few states per token, or 16 MB per head)."""
+        return min(n_tokens // 2, max(4 * n_tokens // self.d_state, _SHARED_ENTRIES // self.d_state**2))
 
     def _mix(self, u: Tensor) -> Tensor:
         """Weights of the dictionary ``(..., H, K)``, which sum to 1 over ``K``."""
