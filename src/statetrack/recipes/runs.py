@@ -64,8 +64,8 @@ class RunsRecipe(Recipe):
 
     def _line(self, outcome: Outcome) -> str:
         """What is said when a run ends."""
-        shares = outcome.accuracy.items() if outcome.pooled is None else [("pooled", outcome.pooled)]
-        found = ", ".join(f"{100 * share:.2f} % at {where}" for where, share in shares)
+        shares = [f"{100 * share:.1f} % at {length}" for length, share in outcome.accuracy.items()]
+        found = ", ".join(shares) if outcome.pooled is None else f"{100 * outcome.pooled:.2f} % pooled"
         what = outcome.error or f"{found}; {outcome.cpu_seconds / 60:.1f} CPU-minutes"
         return f"{Path(outcome.run).name}: {outcome.status}, {what}"
 
