@@ -1,4 +1,5 @@
-"""Equations of the PD layers written out token by token from a layer's parameters, and weights that emulate an automaton."""
+"""Equations of the PD layers and of Mamba written out token by token from a layer's parameters, and weights that emulate an
+automaton."""
 
 import math
 from types import SimpleNamespace
@@ -103,6 +104,36 @@ def visited(table, letters):
     return np.array(out)
 
 
+def run_mamba(layer, x, transition):
+    """Outputs ``(L, E)``, last convolution inputs and last state ``(C, N)`` for one sequence through a layer of the Mamba kind;
+    ``transition(dt, a)`` lists the diagonal of a channel from its time step and its ``A``."""
+    channels, n, rank = len(layer.D), layer.d_state, layer.dt_rank
+    window = torch.zeros(layer.conv.weight.shape[1], channels, dtype=x.dtype)
+    states = torch.zeros(channels, n, dtype=x.dtype)
+    outputs = []
+    for u in x:
+        projected = layer.in_proj.weight @ u
+        window = torch.cat([window[1:], projected[None, :channels]])
+        z = projected[channels:]
+        v = (window * layer.conv.weight.mT).sum(0) + layer.conv.bias
+        v = v * torch.sigmoid(v)
+        mixed = layer.x_proj.weight @ v
+        r, b, c = mixed[:rank], mixed[rank : rank + n], mixed[rank + n :]
+        dt = torch.log1p(torch.exp(layer.dt_proj.weight @ r + layer.dt_proj.bias))
+        for channel in range(channels):
+            a = -torch.exp(layer.A_log[channel])
+            for i, entry in enumerate(transition(dt[channel], a)):
+                states[channel, i] = entry * states[channel, i] + dt[channel] * b[i] * v[channel]
+        y = states @ c + layer.D * v
+        outputs.append(layer.out_proj.weight @ (y * z * torch.sigmoid(z)))
+    return torch.stack(outputs), window[1:], states
+
+
+@pytest.fixture
+def mamba_run():
+    return run_mamba
+
+
 @pytest.fixture
 def pd_equations():
     names = (linear, two_layers, diagonal, additive, affine_readout, selection_matrix, run)
@@ -112,3 +143,132 @@ def pd_equations():
 @pytest.fixture
 def emulation():
     return SimpleNamespace(emulator=emulator, emulated_states=emulated_states, visited=visited)
+
+
+def unit(vector):
+    return vector / torch.sqrt((vector * vector).sum() + 1e-6)
+
+
+def run_delta(layer, x, rule, activate_keys=True, gate=None):
+    """Outputs ``(L, E)`` and states ``(L, H, K, V)`` of one sequence through a layer of the delta family: ``S <- A S + B``.
+
+    ``rule(u, h, k, v)`` gives A and B of head ``h`` from its key and value and the layer's input ``u``; where a token has several
+    keys, ``rule(u, h, k, v, j)`` those of key ``j``. ``gate(u)`` is the output gate, by default a sigmoid of two maps.
+    """
+    heads, readout = layer.heads, layer.readout
+    projections = [m for m in (heads.q_proj, heads.k_proj, heads.v_proj) if m is not None]
+    weight = torch.cat([m.weight for m in projections])
+    window = torch.zeros(4, len(weight), dtype=x.dtype)
+    n_heads, k_size, v_size = layer.n_heads, layer.d_head, layer.d_value
+    s = torch.zeros(n_heads, k_size, v_size, dtype=x.dtype)
+    if heads.v_proj is None:
+        s = s + torch.eye(k_size, v_size, dtype=x.dtype)
+    outputs, states = [], []
+    for u in x:
+        window = torch.cat([window[1:], (weight @ u)[None]])
+        mixed = window[-1] if heads.conv is None else (window * heads.conv.weight.mT).sum(0)
+        smooth = mixed * torch.sigmoid(mixed)
+        n_keys = (1 + heads.substeps) * n_heads * k_size
+        keys = (smooth if activate_keys else mixed)[:n_keys].view(1 + heads.substeps, n_heads, k_size)
+        values = smooth[n_keys:] if heads.v_proj is not None else x.new_zeros(heads.substeps * n_heads * v_size)
+        values = values.view(heads.substeps, n_heads, v_size)
+        read = []
+        for h in range(n_heads):
+            for j in range(heads.substeps):
+                which = () if heads.substeps == 1 else (j,)
+                a, b = rule(u, h, unit(keys[1 + j, h]), values[j, h], *which)
+                s = torch.cat([s[:h], (a @ s[h] + b)[None], s[h + 1 :]])
+            o = s[h].mT @ unit(keys[0, h]) / math.sqrt(k_size)
+            read.append(readout.norm.weight * o / torch.sqrt((o * o).mean() + 1e-5))
+        y = torch.cat(read)
+        if readout.gate is not None:
+            y = y * (torch.sigmoid(two_maps(readout.gate, u)) if gate is None else gate(u))
+        outputs.append(readout.out.weight @ y)
+        states.append(s)
+    return torch.stack(outputs), torch.stack(states)
+
+
+def two_maps(modules, u):
+    return linear(modules[1], linear(modules[0], u))
+
+
+def channel_log_decay(gate, u):
+    """``log a (H, K)`` of KDA."""
+    logits = two_maps(gate.project, u).view(gate.dt_bias.shape) + gate.dt_bias
+    rate = torch.exp(gate.A_log)[:, None]
+    return -5 / (1 + torch.exp(-rate * logits)) if gate.bounded else -rate * torch.log(1 + torch.exp(logits))
+
+
+def householder_rule(layer, scale):
+    """``rule`` of DeltaNet, DeltaProduct and their gated forms; beta lies in ``(0, scale)``."""
+
+    def rule(u, h, k, v, j=0):
+        beta = scale / (1 + torch.exp(-layer.strength.b_proj.weight[j * layer.n_heads + h] @ u))
+        a = torch.eye(len(k), dtype=k.dtype) - beta * torch.outer(k, k)
+        if layer.forget is not None and j == 0:
+            forget = layer.forget
+            dt = torch.log(1 + torch.exp(forget.a_proj.weight[h] @ u + forget.dt_bias[h]))
+            a = a * torch.exp(-torch.exp(forget.A_log[h]) * dt)
+        return a, beta * torch.outer(k, v)
+
+    return rule
+
+
+def silu_gate(layer):
+    """The output gate of the same layers."""
+
+    def gate(u):
+        z = layer.readout.gate.weight @ u
+        return z * torch.sigmoid(z)
+
+    return gate
+
+
+def run_householder(layer, x, scale):
+    return run_delta(layer, x, householder_rule(layer, scale), gate=silu_gate(layer))
+
+
+def set_reflections(layer, keys, strengths, values=None):
+    """Weights under which letter ``i``, as a one-hot input, makes the steps of strength ``strengths[i, j]`` (0, 1 or 2) along
+    ``keys[i, j]`` (no negative entries) and reads in the direction (cos 0.3, sin 0.3); outputs are what was read, at length 1."""
+    letters, _, size = keys.shape
+    big = 1e4  # silu(big) = big and sigmoid(big) = 1 to the last digit
+    with torch.no_grad():
+        layer.heads.k_proj.weight.copy_(big * keys.flatten(1).mT)
+        layer.heads.q_proj.weight.copy_(big * torch.tensor([[math.cos(0.3)], [math.sin(0.3)]]).expand(size, letters))
+        layer.strength.b_proj.weight.copy_(big * (strengths.mT - 1))
+        if values is not None:
+            logits = torch.zeros_like(values)
+            logits[values == 1] = 1.2784645427610738  # silu of it is 1
+            layer.heads.v_proj.weight.copy_(logits.flatten(1).mT)
+        layer.readout.out.weight.zero_()
+        layer.readout.out.weight[:size] = torch.eye(size) / math.sqrt(size)
+
+
+def angle_keys(angles):
+    """Unit vectors ``(..., 2)``."""
+    return torch.stack([torch.as_tensor(angles).cos(), torch.as_tensor(angles).sin()], -1).clamp(min=0)
+
+
+def dihedral_reads(n, word):
+    """``(L, 2)``: the direction (cos 0.3, sin 0.3) seen through the product of a word of the symmetries of the regular n-gon, by
+    counting. Letters are ``("turn", j)``, by 2 pi j / n, and ``("mirror", i)``, whose normal is at pi i / n."""
+    turned, mirrored, out = 0, False, []
+    for kind, i in word:
+        turned = (turned + i if kind == "turn" else i - turned) % n
+        mirrored ^= kind == "mirror"
+        angle = 0.3 - 2 * math.pi * turned / n  # transposed: turned back, then mirrored
+        out.append([-math.cos(angle) if mirrored else math.cos(angle), math.sin(angle)])
+    return np.array(out)
+
+
+@pytest.fixture
+def reflections():
+    return SimpleNamespace(set=set_reflections, keys=angle_keys, dihedral_reads=dihedral_reads)
+
+
+@pytest.fixture
+def delta_equations():
+    return SimpleNamespace(
+        run=run_delta, run_householder=run_householder, two_maps=two_maps, log_decay=channel_log_decay, rule=householder_rule
+    )

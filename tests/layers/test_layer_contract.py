@@ -10,27 +10,51 @@ import torch
 from statetrack.layers import layer_options, layers, make_layer
 from statetrack.testing import SLOW_LAWS, check_layer, excused, layer_laws, option_variants
 
-SMALL = {"d_state": 4, "n_heads": 2, "dictionary_size": 3}
+SMALL = {"block_size": 2, "chunk_size": 4, "d_head": 4, "d_state": 4, "n_heads": 2, "n_iterations": 3, "dictionary_size": 3}
 """Sizes at which the laws are checked, for the layers that have such an option."""
 
 OTHER_VALUES = {
+    "block_size": 4,
+    "chunk_size": 64,
     "d_conv": 2,
-    "d_head": 4,
+    "d_head": 2,
     "d_hidden": 1,
     "d_state": 3,
     "dictionary_scale": 1.0,
     "dictionary_size": 2,
     "dt_rank": 2,
     "expand": 1,
+    "expand_v": 3,
+    "init_std": 0.25,
     "magnitude_bias": None,
+    "max_phase": 1.0,
+    "n_blocks": 2,
     "n_heads": 1,
+    "n_householder": 3,
+    "n_iterations": 2,
+    "n_ones": 0,
+    "n_zeros": 0,
+    "power": 1.4,
+    "r_max": 0.9,
+    "r_min": 0.5,
+    "rank": 2,
+    "phase_levels": 8,
     "rope_base": 100.0,
     "temperature": 0.5,
     "temperature_end": 0.1,
+    "time_step": 0.5,
+    "w_rank": 2,
 }
 """A second value for every option that is a number. A layer with a new one adds it here."""
 
-COMPANIONS = {"additive_input": {"initial_state": "first"}, "dictionary_scale": {"dictionary_init": "permutation"}}
+OTHER_VALUES_OF = {("mamba3", "d_state"): 6}
+"""Where a layer refuses that value."""
+
+COMPANIONS = {
+    "additive_input": {"initial_state": "first"},
+    "d_state": {"block_size": 1},
+    "dictionary_scale": {"dictionary_init": "permutation"},
+}
 """What has to change with an option, where a layer has that too."""
 
 CORE_LAWS = (
@@ -60,8 +84,9 @@ def base_options(name):
 def option_sets(name):
     """The base options with one other value at a time."""
     options = layer_options(name)
-    changes = [change for change in option_variants(layers.get(name)) if change]
-    changes += [{key: OTHER_VALUES[key]} for key in options if key in OTHER_VALUES]
+    # Layers run on the triton backend in the tests of its kernels, and where there is a GPU.
+    changes = [change for change in option_variants(layers.get(name)) if change and change != {"backend": "triton"}]
+    changes += [{key: OTHER_VALUES_OF.get((name, key), OTHER_VALUES[key])} for key in options if key in OTHER_VALUES]
     for change in changes:
         companions = {k: v for key in change for k, v in COMPANIONS.get(key, {}).items() if k in options}
         yield change, {**base_options(name), **companions, **change}

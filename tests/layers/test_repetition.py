@@ -11,13 +11,13 @@ def test_rows_are_the_distinct_inputs():
     words = torch.randint(5, (3, 20), generator=torch.Generator().manual_seed(1))
     found = distinct_rows(table[words], 5)
     assert {tuple(row) for row in found.rows.tolist()} == {tuple(row) for row in table.tolist()}
-    assert torch.equal(found.rows[found.index], table[words])
+    assert torch.equal(found.rows[found.which], table[words])
 
 
 def test_gradient_of_each_row_is_shared_by_its_tokens():
     u = torch.tensor([[[1.0, 2.0], [3.0, 4.0]], [[1.0, 2.0], [1.0, 2.0]]], requires_grad=True)
     found = distinct_rows(u, 2)
-    which = int(found.index[0, 0])
+    which = int(found.which[0, 0])
     cotangent = torch.zeros(2, 2)
     cotangent[which], cotangent[1 - which] = torch.tensor([6.0, 3.0]), torch.tensor([1.0, 7.0])
     (g,) = torch.autograd.grad(found.rows, u, cotangent)

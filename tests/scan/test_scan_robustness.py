@@ -1,5 +1,7 @@
 """Memory, layout, repeatability, threads, registration and compilation of the scans."""
 
+import itertools
+
 import pytest
 import torch
 
@@ -173,9 +175,11 @@ def test_custom_ops_are_registered_properly(dtype):
     torch.library.opcheck(ops.diagonal_scan_backward, (value, states, initial, a["offsets"], states, final))
     one_hot = a["maps"], a["rows"], value, states, initial, a["offsets"], True, states, final
     torch.library.opcheck(ops.one_hot_scan_backward, one_hot)
-    for full in (True, False):
-        torch.library.opcheck(routed.routed_scan, (a["dictionary"], a["route"], a["value"], *tail, *choices, True, full))
-        backward = a["dictionary"], a["route"], value, states, initial, a["offsets"], True, full, states, final
+    for full, routing in itertools.product((True, False), (choices[1], None)):
+        picked = choices[0], routing
+        torch.library.opcheck(routed.routed_scan, (a["dictionary"], a["route"], a["value"], *tail, *picked, True, full))
+        switches = True, full, routing is not None
+        backward = a["dictionary"], a["route"], value, states, initial, a["offsets"], *switches, states, final
         torch.library.opcheck(routed.routed_scan_backward, backward)
     scores, mix = a["scores"].detach(), a["mix"].detach()
     for dim in (-2, -1):

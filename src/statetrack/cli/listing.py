@@ -127,8 +127,10 @@ def _options(options: dict[str, Any], prefix: str) -> str:
 
 
 def _plain(value: Any) -> str:
-    if isinstance(value, dict):  # a claim
+    if isinstance(value, dict) and "kind" in value:  # a claim
         return f"{value['kind']}: {value['what']} ({value['source']})"
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={entry}" for key, entry in value.items()) or "nothing"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):

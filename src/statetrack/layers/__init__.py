@@ -3,4 +3,15 @@
 from statetrack.layers.base import Claim, Layer, Traits, layer_options, layers, make_layer, register
 from statetrack.layers.hybrid import make_stack, names_of, pattern_options
 
-__all__ = ["Claim", "Layer", "Traits", "layer_options", "layers", "make_layer", "make_stack", "names_of", "pattern_options", "register"]
+__all__ = [
+    "Claim",
+    "Layer",
+    "Traits",
+    "layer_options",
+    "layers",
+    "make_layer",
+    "make_stack",
+    "names_of",
+    "pattern_options",
+    "register",
+]

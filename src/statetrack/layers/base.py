@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -62,6 +62,7 @@ class Traits:
         source: paper, with its arXiv number.
         linear: whether the recurrence is linear in the state.
         streams: whether one step costs constant memory.
+        needs: options, other than the defaults, that the claims suppose.
     """
 
     structure: str
@@ -74,6 +75,7 @@ class Traits:
     source: str
     linear: bool = True
     streams: bool = True
+    needs: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Layer(nn.Module, ABC):

@@ -21,6 +21,7 @@ from statetrack.errors import InvalidInputError
 from statetrack.layers.base import Claim, Layer, Traits, register
 from statetrack.layers.convolution import CausalConvolution
 from statetrack.layers.precision import KeepsFloat32, at_least_float32, zero_state
+from statetrack.layers.time_step import time_step_bias
 from statetrack.scan import Backend, scan
 from statetrack.structures import Diagonal
 
@@ -33,12 +34,6 @@ class MambaState(NamedTuple):
 
     conv: Tensor
     h: Tensor
-
-
-def time_step_bias(size: int, low: float = 1e-3, high: float = 1e-1, floor: float = 1e-4) -> Tensor:
-    """``softplus^-1(dt)`` for ``dt`` log-uniform in ``[low, high]``: the usual start of a time-step bias."""
-    dt = torch.empty(size).uniform_(math.log(low), math.log(high)).exp().clamp(min=floor)
-    return dt + torch.log(-torch.expm1(-dt))
 
 
 @register("mamba")
@@ -105,7 +100,7 @@ class Mamba(KeepsFloat32, Layer):
         self.out_proj = nn.Linear(channels, d_model, bias=False)
 
     def initial_state(self, batch_size: int) -> MambaState:
-        return MambaState(self.conv.initial_state(batch_size), zero_state(self, batch_size, *self.A_log.shape))
+        return MambaState(self.conv.initial_state(batch_size), zero_state(self, batch_size, len(self.D), self.d_state))
 
     def transitions(self, x: Tensor, state: MambaState | None = None) -> Diagonal:
         state = self.initial_state(x.shape[0]) if state is None else state

@@ -117,7 +117,7 @@ class PDSSM(SelectiveLayer):
             mixed = torch.einsum("ghk,hkij->hgij", self._mix(found.rows), at_least_float32(self.scores))
         dim = choice_dim(self.orientation)
         choice = mixed.detach().argmax(dim)
-        route = found.index.unsqueeze(-1).expand(*found.index.shape, self.n_heads)
+        route = found.which.unsqueeze(-1).expand(*found.which.shape, self.n_heads)
         selection = straight_through(mixed, dim, index=choice) if torch.is_grad_enabled() else None
         return RoutedOneHot(choice.to(torch.int16), route, value, self.orientation, selection)
 

@@ -14,11 +14,11 @@ from torch import Tensor
 class DistinctRows(NamedTuple):
     """Attributes:
     rows: ``(G, E)``, every distinct input once.
-    index: ``(B, L)``, which of them each token is.
+    which: ``(B, L)``, the row of each token.
     """
 
     rows: Tensor
-    index: Tensor
+    which: Tensor
 
 
 def distinct_rows(u: Tensor, most: int) -> DistinctRows | None:

@@ -16,6 +16,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from statetrack.errors import InvalidInputError
 from statetrack.layers.base import Claim, Layer, Traits, register
+from statetrack.layers.cache import appended, as_rows, filled_slots
 from statetrack.layers.precision import at_least_float32, zero_state
 
 
@@ -87,11 +88,8 @@ class Transformer(Layer):
     def _forward(self, x: Tensor, state: KeyValueCache, cu_seqlens: Tensor | None) -> tuple[Tensor, KeyValueCache]:
         if cu_seqlens is None:
             return self._attend(x, state, None)
-        lengths = cu_seqlens.diff().long()
-        slots = torch.arange(int(lengths.max()) if len(lengths) else 0, device=x.device)
-        present = slots < lengths.unsqueeze(1)
-        rows = x.new_zeros(*present.shape, x.shape[-1]).masked_scatter(present.unsqueeze(-1), x)
-        y, (k, v, length) = self._attend(rows, state, present)
+        present = filled_slots(cu_seqlens)
+        y, (k, v, length) = self._attend(as_rows(x, present), state, present)
         longest = int(length.max()) if len(length) else 0
         return y[present].unsqueeze(0), KeyValueCache(k[:, :longest], v[:, :longest], length)
 
@@ -102,7 +100,7 @@ class Transformer(Layer):
         q, k, v = self.qkv(x).unflatten(-1, (3, self.n_heads, self.d_head)).unbind(2)
         q, k = self._rotated(q, position), self._rotated(k, position)
         added = position.new_full((n_rows,), n_new) if present is None else present.sum(1)
-        k, v = _appended(cache.k, k, position, present), _appended(cache.v, v, position, present)
+        k, v = appended(cache.k, k, position, present), appended(cache.v, v, position, present)
         cache = KeyValueCache(k, v, cache.length + added)
         q, keys, values = (tensor.to(q.dtype).transpose(1, 2) for tensor in (q, k, v))
         fresh = k.shape[1] == n_new
@@ -118,12 +116,3 @@ class Transformer(Layer):
         angle = (position.to(exact.dtype).unsqueeze(-1) * frequency).unsqueeze(2)
         a, b = exact.chunk(2, dim=-1)
         return torch.cat([a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()], dim=-1).to(x.dtype)
-
-
-def _appended(old: Tensor, new: Tensor, position: Tensor, present: Tensor | None) -> Tensor:
-    """``old (B, T, H, P)`` with ``new (B, L, H, P)`` written at ``position (B, L)``; absent slots become zero."""
-    new = new.to(old.dtype)
-    if present is not None:
-        new = new * present[..., None, None]
-    room = torch.cat([old, torch.zeros_like(new)], dim=1)
-    return room.scatter(1, position[..., None, None].expand(new.shape), new)

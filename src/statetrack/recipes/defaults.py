@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from statetrack.layers import names_of
+from statetrack.layers import layers, names_of
 from statetrack.models import ModelConfig
 from statetrack.tasks import Task, make_task
 from statetrack.training import EvalConfig, LengthConfig, OptimConfig, TrainConfig
@@ -56,7 +56,7 @@ def default_config(
     if layer in _SELECTIVE:
         config = _selective(layer, task, built)
     else:
-        config = _nonlinear(layer, task) if layer in _NONLINEAR else _other(layer, task)
+        config = _nonlinear(layer, task) if layer in _NONLINEAR else _other(layer, task, names)
     lengths = replace(config.lengths, low=max(config.lengths.low, built.min_length))
     n_layers = max(config.model.n_layers, len(names))
     model = replace(config.model, n_layers=n_layers, layer={**config.model.layer, **(layer_options or {})})
@@ -105,15 +105,22 @@ def _nonlinear(layer: str, task: str) -> TrainConfig:
     )
 
 
-def _other(layer: str, task: str) -> TrainConfig:
+def _other(layer: str, task: str, names: tuple[str, ...]) -> TrainConfig:
     # Mamba keeps a state for every channel, so a step of it costs several times that of the others.
     width, steps = (32, 2000) if layer == "mamba" else (64, 3000)
     return TrainConfig(
         layer,
         task,
-        model=ModelConfig(d_model=width, n_layers=2, norm="pre", residual=True),
+        model=ModelConfig(d_model=width, n_layers=2, norm="pre", residual=True, layer=_needed(names)),
         optim=OptimConfig(decay_steps=300),
         lengths=LengthConfig(start=4),
         evaluation=EvalConfig(every=100),
         steps=steps,
     )
+
+
+def _needed(names: tuple[str, ...]) -> dict[str, Any]:
+    """The options that what is claimed of the layers supposes."""
+    if len(set(names)) == 1:
+        return dict(layers.get(names[0]).traits.needs)
+    return {f"{name}.{key}": value for name in names for key, value in layers.get(name).traits.needs.items()}

@@ -10,10 +10,12 @@ from torch import Tensor
 
 from statetrack._typing import Inexact, Int
 from statetrack.errors import InvalidInputError
-from statetrack.scan.backends import Backend, Transitions, choose_backend
+from statetrack.scan.backends import Backend, Save, Transitions, choose_backend
 from statetrack.scan.offsets import checked_offsets
 from statetrack.scan.run import scan_selected, scan_structure
 from statetrack.structures import ColumnOneHot, Diagonal, MixedOneHot, RoutedOneHot, RowOneHot, Structure
+
+_HALF = (torch.float16, torch.bfloat16)
 
 
 class ScanResult(NamedTuple):
@@ -33,6 +35,7 @@ def scan(
     *,
     cu_seqlens: Int[Tensor, " offsets"] | None = None,
     backend: Backend = "auto",
+    save: Save = "states",
 ) -> ScanResult:
     """Run ``h_t = A_t h_{t-1} + b_t`` along the second dimension.
 
@@ -44,9 +47,12 @@ def scan(
             a border and ``initial_state`` and ``final`` have ``S`` rows.
         backend: ``"auto"`` takes the kernel where there is one; ``"reference"`` is the sequential loop, ``"tree"`` the
             associative scan.
+        save: what the backward pass finds. ``"states"``, or, on the ``"triton"`` backend alone, ``"carries"``: the state that
+            enters each chunk, from which it computes the others anew.
 
     Returns:
-        States and final state, in the common dtype of the arguments (half precision is computed and returned in float32).
+        States and final state, in the common dtype of the arguments (half precision is computed and returned in float32; the
+        ``"triton"`` backend also reads it as it is).
 
     Raises:
         InvalidInputError: shapes, dtypes or offsets that do not fit.
@@ -57,18 +63,23 @@ def scan(
         >>> scan(decay, torch.ones(1, 3, 1, 1)).states.flatten().tolist()
         [1.0, 1.5, 1.75]
     """
-    transitions, inputs, initial_state, offsets = _validated(transitions, inputs, initial_state, cu_seqlens)
-    chosen = choose_backend(transitions, transitions.values, backend)
+    chosen = choose_backend(transitions, transitions.values, backend, save)
+    reads_half = chosen == "triton"
+    transitions, inputs, initial_state, offsets = _validated(transitions, inputs, initial_state, cu_seqlens, reads_half)
     with torch.autocast(transitions.values.device.type, enabled=False):
         if isinstance(transitions, RoutedOneHot | MixedOneHot):
-            return ScanResult(*scan_selected(transitions, inputs, initial_state, offsets, chosen))
-        return ScanResult(*scan_structure(transitions, inputs, initial_state, offsets, chosen))
+            return ScanResult(*scan_selected(transitions, inputs, initial_state, offsets, chosen, save))
+        return ScanResult(*scan_structure(transitions, inputs, initial_state, offsets, chosen, save))
 
 
 def _validated(
-    transitions: Transitions, inputs: Tensor | None, initial: Tensor | None, cu_seqlens: Tensor | None
+    transitions: Transitions,
+    inputs: Tensor | None,
+    initial: Tensor | None,
+    cu_seqlens: Tensor | None,
+    reads_half: bool,
 ) -> tuple[Transitions, Tensor | None, Tensor, Tensor | None]:
-    """Arguments with their defaults filled in, checked, and in one dtype."""
+    """Arguments with their defaults filled in, checked, and in one dtype, unless half precision may stay as it is."""
     values = transitions.values
     batch = transitions.batch_shape if isinstance(transitions, Structure) else values.shape[:-1]
     n = transitions.state_size
@@ -86,7 +97,7 @@ def _validated(
     dtype = values.dtype
     for other in (inputs, initial):
         dtype = dtype if other is None else torch.promote_types(dtype, other.dtype)
-    if dtype in (torch.float16, torch.bfloat16):
+    if dtype in _HALF:
         dtype = torch.float32
     if not (dtype.is_floating_point or dtype.is_complex):
         raise InvalidInputError(f"scans need floating-point or complex tensors, got {dtype}.")
@@ -94,8 +105,11 @@ def _validated(
         low, high = transitions.index.aminmax()
         if low < 0 or high >= n:
             raise InvalidInputError(f"index entries must lie in 0..{n - 1}, got {int(low)}..{int(high)}.")
-    transitions = _cast(transitions, dtype)
-    inputs = None if inputs is None else inputs.to(dtype)
+    kept = _HALF if reads_half and dtype == torch.float32 else ()
+    if values.dtype not in kept:
+        transitions = _cast(transitions, dtype)
+    if inputs is not None and inputs.dtype not in kept:
+        inputs = inputs.to(dtype)
     if initial is None:
         initial = torch.zeros(documents, n_heads, n, dtype=dtype, device=values.device)
     return transitions, inputs, initial.to(dtype), offsets

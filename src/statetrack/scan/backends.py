@@ -11,14 +11,18 @@ import torch
 from torch import Tensor
 
 from statetrack.errors import BackendError, InvalidInputError
+from statetrack.scan.triton.availability import STATE_LIMIT, device_obstacle
 from statetrack.structures import BlockDiagonal, ColumnOneHot, Diagonal, MixedOneHot, RoutedOneHot, RowOneHot, Structure
 
-Backend = Literal["auto", "reference", "tree", "cpu"]
+Backend = Literal["auto", "reference", "tree", "cpu", "triton"]
+PlainBackend = Literal["auto", "reference", "tree"]
+"""For structures that have no kernel of their own."""
+Save = Literal["states", "carries"]
 Transitions = Structure | RoutedOneHot | MixedOneHot
 
 _log = logging.getLogger("statetrack.scan")
 _MAP_LIMIT = 1 << 16
-_CPU_STRUCTURES = (Diagonal, ColumnOneHot, RowOneHot, RoutedOneHot, MixedOneHot)
+_CPU_STRUCTURES = _GPU_STRUCTURES = (Diagonal, ColumnOneHot, RowOneHot, RoutedOneHot, MixedOneHot)
 
 
 NUMBA_MISSING = importlib.util.find_spec("numba") is None
@@ -37,12 +41,20 @@ def _cpu_obstacle(transitions: Transitions, device: str) -> str | None:
     return None
 
 
+def _gpu_obstacle(transitions: Transitions, device: str) -> str | None:
+    if not isinstance(transitions, _GPU_STRUCTURES):
+        return f"it has no kernel for {type(transitions).__name__}"
+    if transitions.state_size > STATE_LIMIT and not isinstance(transitions, Diagonal):
+        return f"state size {transitions.state_size} exceeds what one of its programs holds ({STATE_LIMIT})"
+    return device_obstacle(device)
+
+
 @lru_cache(maxsize=64)
 def _announce(structure: str, backend: str, why: str) -> None:
     _log.info("scan of %s runs on the %s backend%s", structure, backend, why)
 
 
-def choose_backend(transitions: Transitions, values: Tensor, backend: Backend) -> Backend:
+def choose_backend(transitions: Transitions, values: Tensor, backend: Backend, save: Save = "states") -> Backend:
     """The backend to use.
 
     Raises:
@@ -51,16 +63,26 @@ def choose_backend(transitions: Transitions, values: Tensor, backend: Backend) -
     """
     if backend not in get_args(Backend):
         raise InvalidInputError(f"backend {backend!r} is not one of {', '.join(get_args(Backend))}.")
+    if save not in get_args(Save):
+        raise InvalidInputError(f"save {save!r} is not one of {', '.join(get_args(Save))}.")
+    chosen = _choose(transitions, values.device.type, backend)
+    if save == "carries" and chosen != "triton":
+        raise BackendError(f"save='carries' is for the triton backend, and this scan runs on {chosen!r}. Use save='states'.")
+    return chosen
+
+
+def _choose(transitions: Transitions, device: str, backend: Backend) -> Backend:
     name = type(transitions).__name__
     if backend in ("reference", "tree"):
         return backend
-    obstacle = _cpu_obstacle(transitions, values.device.type)
-    if backend == "cpu":
+    on_gpu = backend == "triton" or (backend == "auto" and device == "cuda")
+    obstacle = _gpu_obstacle(transitions, device) if on_gpu else _cpu_obstacle(transitions, device)
+    if backend in ("cpu", "triton"):
         if obstacle:
-            raise BackendError(f"backend 'cpu' cannot scan {name} here: {obstacle}. Use backend='tree' or 'auto'.")
+            raise BackendError(f"backend {backend!r} cannot scan {name} here: {obstacle}. Use backend='tree' or 'auto'.")
         return backend
     if obstacle is None:
-        chosen: Backend = "cpu"
+        chosen: Backend = "triton" if on_gpu else "cpu"
     else:
         # A product of dense matrices costs N^3, a step N^2: trees only pay where products are cheap.
         cheap = isinstance(transitions, (BlockDiagonal, *_CPU_STRUCTURES))

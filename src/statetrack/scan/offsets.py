@@ -24,3 +24,14 @@ def checked_offsets(cu_seqlens: Tensor, n_rows: int, length: int) -> Tensor:
     if offsets[0] != 0 or offsets[-1] != length or (offsets.diff() < 0).any():
         raise InvalidInputError(f"cu_seqlens must rise from 0 to the packed length {length}, got {offsets.tolist()[:8]}...")
     return offsets
+
+
+def states_before(states: Tensor, initial: Tensor, offsets: Tensor | None) -> Tensor:
+    """What stood before every token, of what stands after it ``(B, L, ...)``: ``initial (S, ...)`` before the first of each
+    sequence."""
+    if offsets is None:
+        return torch.cat([initial.unsqueeze(1), states[:, :-1]], dim=1) if states.shape[1] else states
+    before = torch.roll(states, 1, dims=1)
+    nonempty = offsets[1:] > offsets[:-1]
+    before[0, offsets[:-1][nonempty]] = initial[nonempty]
+    return before

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from statetrack.scan.backends import Backend
+from statetrack.scan.backends import Backend, Save
 from statetrack.scan.mixture import mixture_choice, mixture_lift
+from statetrack.scan.offsets import states_before
 from statetrack.scan.reference import reference_scan
 from statetrack.scan.straight_through import dense_selection, routed_lift
 from statetrack.scan.tree import tree_scan
@@ -17,36 +18,49 @@ from statetrack.structures.orientation import choice_dim, one_hot_class
 
 
 def scan_structure(
-    transitions: Structure, inputs: Tensor | None, initial: Tensor, offsets: Tensor | None, backend: Backend
+    transitions: Structure | RoutedOneHot,
+    inputs: Tensor | None,
+    initial: Tensor,
+    offsets: Tensor | None,
+    backend: Backend,
+    save: Save = "states",
 ) -> tuple[Tensor, Tensor]:
-    """States and final state for transitions that are stored as they are."""
+    """States and final state for transitions that are stored as they are, and routed ones on backends with kernels."""
     if backend == "cpu":
         return _cpu_scan(transitions, inputs, initial, offsets)
+    if backend == "triton":
+        return _gpu_scan(transitions, inputs, initial, offsets, save)
     run = reference_scan if backend == "reference" else tree_scan
+    assert isinstance(transitions, Structure)
     return _by_document(run, transitions, inputs, initial, offsets)
 
 
 def scan_selected(
-    transitions: RoutedOneHot | MixedOneHot, inputs: Tensor | None, initial: Tensor, offsets: Tensor | None, backend: Backend
+    transitions: RoutedOneHot | MixedOneHot,
+    inputs: Tensor | None,
+    initial: Tensor,
+    offsets: Tensor | None,
+    backend: Backend,
+    save: Save = "states",
 ) -> tuple[Tensor, Tensor]:
     """The same for hard choices, which receive straight-through gradients."""
     if backend == "reference":
         return _by_document(reference_scan, dense_selection(transitions), inputs, initial, offsets)
-    if backend == "cpu" and isinstance(transitions, RoutedOneHot):
-        return _cpu_scan(transitions, inputs, initial, offsets)
+    if isinstance(transitions, RoutedOneHot) and backend in ("cpu", "triton"):
+        return scan_structure(transitions, inputs, initial, offsets, backend, save)
     maps = _maps(transitions)
     if not _credits(transitions):
-        return scan_structure(maps, inputs, initial, offsets, backend)
+        return scan_structure(maps, inputs, initial, offsets, backend, save)
     # The choices are hard, so their credit enters through inputs that are exactly zero: the cotangent of an input is that of the
     # state it is added to, which is what a straight-through choice has to see.
     with torch.no_grad():
         states = scan_structure(maps, inputs, initial, offsets, backend)[0]
-        before = _previous(states, initial, offsets)
+        before = states_before(states, initial, offsets)
     column = transitions.orientation == "column"
     value = transitions.value.detach()
     lift = _lift(transitions, value * before if column else before)
     lift = lift if column else value * lift
-    return scan_structure(maps, lift if inputs is None else inputs + lift, initial, offsets, backend)
+    return scan_structure(maps, lift if inputs is None else inputs + lift, initial, offsets, backend, save)
 
 
 def _credits(transitions: RoutedOneHot | MixedOneHot) -> bool:
@@ -73,22 +87,20 @@ def _lift(transitions: RoutedOneHot | MixedOneHot, v: Tensor) -> Tensor:
     return lift.unflatten(0, v.shape[:2])
 
 
-def _previous(states: Tensor, initial: Tensor, offsets: Tensor | None) -> Tensor:
-    """The state before every token."""
-    if offsets is None:
-        return torch.cat([initial.unsqueeze(1), states[:, :-1]], dim=1) if states.shape[1] else states
-    before = torch.roll(states, 1, dims=1)
-    nonempty = offsets[1:] > offsets[:-1]
-    before[0, offsets[:-1][nonempty]] = initial[nonempty]
-    return before
-
-
 def _cpu_scan(
     transitions: Structure | RoutedOneHot, inputs: Tensor | None, initial: Tensor, offsets: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     from statetrack.scan.cpu.dispatch import cpu_scan  # needs numba, which is not needed elsewhere
 
     return cpu_scan(transitions, inputs, initial, offsets)
+
+
+def _gpu_scan(
+    transitions: Structure | RoutedOneHot, inputs: Tensor | None, initial: Tensor, offsets: Tensor | None, save: Save
+) -> tuple[Tensor, Tensor]:
+    from statetrack.scan.triton.dispatch import scan_on_gpu  # needs triton, which is optional
+
+    return scan_on_gpu(transitions, inputs, initial, offsets, recompute=save == "carries")
 
 
 def _by_document(

@@ -3,6 +3,7 @@
 from statetrack.structures.base import Structure
 from statetrack.structures.dense import BlockDiagonal, Dense
 from statetrack.structures.diagonal import Diagonal
+from statetrack.structures.low_rank import DiagonalPlusLowRank
 from statetrack.structures.mixed import MixedOneHot
 from statetrack.structures.one_hot import ColumnOneHot, RowOneHot
 from statetrack.structures.orientation import Orientation
@@ -13,6 +14,7 @@ __all__ = [
     "ColumnOneHot",
     "Dense",
     "Diagonal",
+    "DiagonalPlusLowRank",
     "MixedOneHot",
     "Orientation",
     "RoutedOneHot",

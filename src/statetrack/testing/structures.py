@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from statetrack.errors import InvalidInputError
-from statetrack.structures import BlockDiagonal, ColumnOneHot, Dense, Diagonal, RowOneHot, Structure
+from statetrack.structures import BlockDiagonal, ColumnOneHot, Dense, Diagonal, DiagonalPlusLowRank, RowOneHot, Structure
 from statetrack.testing.compare import assert_close, assert_equal
 
 Example = Callable[[torch.Generator, tuple[int, ...], int, torch.dtype], Structure]
@@ -31,6 +31,9 @@ EXAMPLES: dict[type[Structure], Example] = {
         _normal(g, (*batch, 1, n, n) if n % 2 else (*batch, n // 2, 2, 2), dtype)
     ),
     ColumnOneHot: _one_hot(ColumnOneHot),
+    DiagonalPlusLowRank: lambda g, batch, n, dtype: DiagonalPlusLowRank(
+        _normal(g, (*batch, n), dtype), _normal(g, (*batch, n, 2), dtype), _normal(g, (*batch, n, 2), dtype)
+    ),
     RowOneHot: _one_hot(RowOneHot),
 }
 

@@ -80,8 +80,8 @@ def backends_agree(case: Case) -> None:
     results = {}
     for backend in choices_of(case.layer_class, "backend"):
         layer = case.build(backend=backend)
-        start = case.state(layer, len(x))
         try:
+            start = case.state(layer, len(x))
             y, state = layer(x, start)
         except BackendError:
             continue

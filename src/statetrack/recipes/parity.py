@@ -1,0 +1,69 @@
+"""Does training find what theory allows? Every layer on parity: trained on words of 3 to 40 bits, tested far beyond.
+
+Layers for which some stack is proved to track parity (``traits.parity``) should be right at every length, those for which none
+can should fall to guessing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from statetrack.layers import layers
+from statetrack.recipes.base import register
+from statetrack.recipes.defaults import default_config
+from statetrack.recipes.runs import RunsRecipe
+from statetrack.training.sweep import Job
+
+LENGTHS = (40, 256, 1000)
+_RIGHT = 0.999
+_BORDER = 256
+"""The length at which experiment and theory are compared."""
+
+
+@register("parity")
+class Parity(RunsRecipe):
+    """Parity with every registered layer, one seed."""
+
+    name = "parity"
+    summary = "Parity with every layer: do the layers that can track it, and only they, learn it?"
+    presets = ("cpu",)
+
+    def jobs(self, out: Path) -> list[Job]:
+        return [Job(default_config(layer, "parity"), out / f"{layer}-0", self._lengths(layer), n=512) for layer in layers]
+
+    def _lengths(self, layer: str) -> tuple[int, ...]:
+        return LENGTHS if layers.get(layer).traits.streams else LENGTHS[:2]
+
+    def protocol(self) -> dict[str, Any]:
+        return {
+            "train_lengths": [3, 40],
+            "labels": "last position",
+            "n_per_length": 512,
+            "split": "test, used once after training",
+            "right": f"at least {100 * _RIGHT:g} % at length {_BORDER}",
+        }
+
+    def table(self, result: dict[str, Any]) -> str:
+        """Test accuracy (%) by length, beside what theory says."""
+        lines = [
+            "| layer | theory | " + " | ".join(f"{length:,}" for length in LENGTHS) + " | agree | steps | CPU min |",
+            "|---|---|" + "---|" * (len(LENGTHS) + 3),
+        ]
+        for run in result["runs"]:
+            if run["status"] != "done":
+                continue
+            can = layers.get(run["layer"]).traits.parity
+            shares = [run["accuracy"].get(str(length)) for length in LENGTHS]
+            told = {True: "can", False: "cannot", None: "open"}[can]
+            cells = ["" if share is None else f"{100 * share:.1f}" for share in shares]
+            agree = "" if can is None else "yes" if can == is_right(run) else "**no**"
+            lines.append(
+                f"| {run['layer']} | {told} | " + " | ".join(cells) + f" | {agree} | {run['steps']} | {run['cpu_minutes']:.1f} |"
+            )
+        return "\n".join(lines)
+
+
+def is_right(run: dict[str, Any]) -> bool:
+    """Whether a run solves parity far beyond its training lengths."""
+    return run["accuracy"][str(_BORDER)] >= _RIGHT
