@@ -10,9 +10,16 @@ from statetrack.errors import InvalidInputError, UnknownNameError
 from statetrack.models import ModelConfig
 from statetrack.recipes import fsa, recipes
 from statetrack.recipes.defaults import default_config
-from statetrack.recipes.fsa_published import PUBLISHED, PUBLISHED_NAMES, TASKS
+from statetrack.recipes.fsa_published import PUBLISHED, TASKS
 from statetrack.tasks import make_task, tasks
 from statetrack.training import EvalConfig, LengthConfig, OptimConfig, TrainConfig, build_model
+
+ROW_NAMES = [row.published for row in fsa.ROWS]
+
+
+def test_rows_are_published():
+    assert set(PUBLISHED) - set(ROW_NAMES) == {"sLSTM", "xLSTM[1:1]", "chance"}
+    assert len(set(ROW_NAMES)) == len({row.name for row in fsa.ROWS}) == len(fsa.ROWS)
 
 
 def test_published_rows_average_to_the_published_averages():
@@ -27,7 +34,7 @@ def test_published_rows_average_to_the_published_averages():
 
 def test_cpu_preset_holds_the_asked_for_runs(tmp_path):
     names = [job.out.name for job in recipes.get("fsa")("cpu").jobs(tmp_path)]
-    assert len(names) == len(set(names)) == 2 * (3 * 5 + 3) + 4 * 4
+    assert len(names) == len(set(names)) == 2 * (3 * 5 + 3) + 15 * 4
     for layer in ("flash-pd-ssm", "pd-ssm"):
         assert sum(name.startswith(f"{layer}-modular-arithmetic") for name in names) == 3
         assert sum(name.startswith(f"{layer}-parity") for name in names) == 5
@@ -61,7 +68,7 @@ def test_defaults_fit_every_task(layer, task):
 
 @pytest.fixture
 def tiny(monkeypatch):
-    def config(layer, task, *, seed=0):
+    def config(layer, task, *, seed=0, layer_options=None):
         return TrainConfig(
             layer,
             task,
@@ -104,14 +111,14 @@ def test_runs_are_written_and_not_repeated(tmp_path, tiny):
 
 def test_table_reports_mean_spread_and_worst():
     runs = [
-        {"layer": "pd-ssm", "task": task, "status": "done", "pooled": share, "cpu_minutes": 1.0}
+        {"run": f"pd-ssm-{task}-{seed}", "task": task, "status": "done", "pooled": share, "cpu_minutes": 1.0}
         for task in TASKS
-        for share in (0.98, 1.0)
+        for seed, share in enumerate((0.98, 1.0))
     ]
     row = next(line for line in recipes.get("fsa")().table({"runs": runs}).splitlines() if "**pd-ssm**" in line)
     assert row.count("99.0 ± 1.4 (98.0)") == 4
     table = recipes.get("fsa")().table({"runs": runs})
-    assert all(f"| {name} (published)" in table for name in PUBLISHED_NAMES.values())
+    assert all(f"| {name} (published)" in table for name in ROW_NAMES)
 
 
 def test_bad_choices_are_named(tmp_path):

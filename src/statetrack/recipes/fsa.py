@@ -8,13 +8,15 @@ choice was made on. Source: PD-SSM (arXiv 2509.22284, Table 2), protocol of SLiC
 from __future__ import annotations
 
 import statistics
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from statetrack.models import ModelConfig
 from statetrack.recipes.base import register
 from statetrack.recipes.defaults import default_config
-from statetrack.recipes.fsa_published import PUBLISHED, PUBLISHED_NAMES, TASKS
+from statetrack.recipes.fsa_published import PUBLISHED, TASKS
 from statetrack.recipes.runs import RunsRecipe
 from statetrack.training import EvalConfig, LengthConfig, OptimConfig, TrainConfig
 from statetrack.training.sweep import Job
@@ -22,14 +24,50 @@ from statetrack.training.sweep import Job
 LENGTHS = (40, 64, 128, 256, 1000, 10_000)
 POOLED = (40, 256)
 _MAIN = ("flash-pd-ssm", "pd-ssm")
-_BASELINES = ("mamba", "lstm", "complex-diagonal", "transformer")
 
 
-def paper_config(layer: str, task: str, seed: int) -> TrainConfig:
+class Row(NamedTuple):
+    """A row of the table.
+
+    Attributes:
+        name: ours, from which the names of its runs begin.
+        layer: registered name.
+        published: name of the published row.
+        options: of the layer, where the row is a variant.
+    """
+
+    name: str
+    layer: str
+    published: str
+    options: Mapping[str, Any] = MappingProxyType({})
+
+
+ROWS = (
+    Row("flash-pd-ssm", "flash-pd-ssm", "Flash PD-SSM"),
+    Row("pd-ssm", "pd-ssm", "PD-SSM"),
+    Row("lstm", "lstm", "LSTM"),
+    Row("complex-diagonal", "complex-diagonal", "C-diagonal"),
+    Row("mamba", "mamba", "Mamba"),
+    Row("transformer", "transformer", "Transformer"),
+    Row("mamba3", "mamba3", "Mamba-3"),
+    Row("slice-diagonal", "slice", "D-SLiCE", {"kind": "diagonal"}),
+    Row("slice-block-diagonal", "slice", "BD-SLiCE", {"kind": "block-diagonal"}),
+    Row("slice-diagonal-dense", "slice", "D-DE-SLiCE", {"kind": "diagonal-dense"}),
+    Row("slice-dplr", "slice", "DPLR-SLiCE", {"kind": "dplr"}),
+    Row("slice-walsh-hadamard", "slice", "WH-SLiCE", {"kind": "walsh-hadamard"}),
+    Row("deltanet-positive", "deltanet", "DeltaNet", {"negative_eigenvalues": False}),
+    Row("deltanet", "deltanet", "DeltaNet[-1,1]", {"negative_eigenvalues": True}),
+    Row("gated-deltanet-positive", "gated-deltanet", "Gated DeltaNet", {"negative_eigenvalues": False}),
+    Row("gated-deltaproduct", "gated-deltaproduct", "Gated DeltaProduct[-1,1]", {"negative_eigenvalues": True}),
+    Row("rwkv7-positive", "rwkv7", "RWKV-7", {"negative_eigenvalues": False}),
+)
+
+
+def paper_config(layer: str, task: str, seed: int, variant: Mapping[str, Any] = MappingProxyType({})) -> TrainConfig:
     """The published settings: two post-norm blocks, width and state 128, 100,001 steps of batch 256, no curriculum."""
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = dict(variant)
     if layer in (*_MAIN, "complex-diagonal"):
-        options = {"d_state": 128, "magnitude_bias": None}
+        options |= {"d_state": 128, "magnitude_bias": None}
     if layer in _MAIN:
         options["dictionary_size"] = 8
     if layer == "pd-ssm":
@@ -58,14 +96,14 @@ class FSA(RunsRecipe):
 
     def jobs(self, out: Path) -> list[Job]:
         """All runs: five seeds for the PD layers (three on arithmetic with ``cpu``), one for the others with ``cpu``."""
-        make = paper_config if self.preset == "paper" else lambda layer, task, seed: default_config(layer, task, seed=seed)
+        make = paper_config if self.preset == "paper" else _cpu_config
         jobs = []
-        for layer in (*_MAIN, *_BASELINES):
+        for row in ROWS:
             for task in TASKS:
-                for seed in range(self._n_seeds(layer, task)):
-                    lengths = LENGTHS if layer in _MAIN else LENGTHS[: 4 if layer == "transformer" else 5]
-                    config = make(layer, task, seed)
-                    jobs.append(Job(config, out / f"{layer}-{task}-{seed}", lengths, n=512, pooled=POOLED))
+                for seed in range(self._n_seeds(row.layer, task)):
+                    lengths = LENGTHS if row.layer in _MAIN else LENGTHS[: 4 if row.layer == "transformer" else 5]
+                    config = make(row.layer, task, seed, row.options)
+                    jobs.append(Job(config, out / run_name(row, task, seed), lengths, n=512, pooled=POOLED))
         return jobs
 
     def _n_seeds(self, layer: str, task: str) -> int:
@@ -86,16 +124,26 @@ class FSA(RunsRecipe):
     def table(self, result: dict[str, Any]) -> str:
         """Pooled test accuracy (%), mean and deviation over seeds, worst seed in brackets; the published rows below."""
         lines = ["| layer | " + " | ".join(TASKS) + " | mean | CPU min per run |", "|---|" + "---|" * (len(TASKS) + 2)]
-        for layer in (*_MAIN, *_BASELINES):
-            runs = [run for run in result["runs"] if run["layer"] == layer and run["status"] == "done"]
+        done = {run["run"]: run for run in result["runs"] if run["status"] == "done"}
+        for row in ROWS:
+            runs = [done[name] for task in TASKS for seed in range(5) if (name := run_name(row, task, seed)) in done]
             if runs:
-                lines.append(_ours(layer, runs))
-        names = {PUBLISHED_NAMES[layer] for layer in (*_MAIN, *_BASELINES)}
+                lines.append(_ours(row.name, runs))
+        names = {row.published for row in ROWS}
         for name, cells in PUBLISHED.items():
             mark = " (published)" if name in names else ""
             mean = statistics.mean(cell[0] for cell in cells)
             lines.append(f"| {name}{mark} | " + " | ".join(f"{a:.1f} ± {s:.1f}" for a, s in cells) + f" | {mean:.1f} | |")
         return "\n".join(lines)
+
+
+def run_name(row: Row, task: str, seed: int) -> str:
+    """The name of a run's folder."""
+    return f"{row.name}-{task}-{seed}"
+
+
+def _cpu_config(layer: str, task: str, seed: int, options: Mapping[str, Any]) -> TrainConfig:
+    return default_config(layer, task, seed=seed, layer_options=dict(options))
 
 
 def _ours(layer: str, runs: list[dict[str, Any]]) -> str:

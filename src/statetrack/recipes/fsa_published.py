@@ -34,13 +34,3 @@ PUBLISHED: dict[str, tuple[Cell, Cell, Cell, Cell]] = {
     "Flash PD-SSM": ((92.7, 1.9), (98.8, 0.8), (94.7, 2.9), (99.0, 1.5)),
     "chance": ((20.0, 0.0), (50.0, 0.0), (20.0, 0.0), (50.0, 0.0)),
 }
-
-PUBLISHED_NAMES = {
-    "flash-pd-ssm": "Flash PD-SSM",
-    "pd-ssm": "PD-SSM",
-    "complex-diagonal": "C-diagonal",
-    "mamba": "Mamba",
-    "lstm": "LSTM",
-    "transformer": "Transformer",
-}
-"""Our layers' names to the published rows."""
