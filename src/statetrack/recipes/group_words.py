@@ -15,6 +15,7 @@ from typing import Any
 from statetrack.recipes.base import register
 from statetrack.recipes.defaults import default_config
 from statetrack.recipes.runs import RunsRecipe
+from statetrack.tasks import make_task
 from statetrack.training import EvalConfig, LengthConfig, TrainConfig
 from statetrack.training.sweep import Job
 
@@ -42,13 +43,19 @@ PUBLISHED: dict[str, tuple[float | None, ...]] = {
 
 
 def word_config(layer: str, group: str, alphabet: str, seed: int) -> TrainConfig:
-    """Settings of one run of the ``cpu`` preset: one layer, whose heads have a place for each element of the group."""
+    """Settings of one run of the ``cpu`` preset: one layer, whose heads have a place for each element of the group.
+
+    The dictionary has three entries for each letter. With barely one, training on S5 comes to rest where some letters lead a few
+    states astray.
+    """
+    task_options = {"group": group, "alphabet": alphabet, "label": "last"}
+    letters = make_task("group-word", **task_options).vocab_size - 1
     config = default_config(
         layer,
         "group-word",
         seed=seed,
-        task_options={"group": group, "alphabet": alphabet, "label": "last"},
-        layer_options={"d_state": 128},
+        task_options=task_options,
+        layer_options={"d_state": 128, "dictionary_size": max(12, 3 * letters)},
     )
     return replace(
         config,
