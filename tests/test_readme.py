@@ -52,3 +52,11 @@ def test_snippet_runs(snippet, folder):
 
 def test_lines_that_are_neither_are_not_commands():
     assert all(line.split()[0] in {"make", "statetrack"} for line in lines("bash"))
+
+
+def test_numbers_of_the_readme_are_those_of_the_recipe():
+    text = (ROOT / "README.md").read_text(encoding="utf8")
+    table = text[text.index("## How far it goes") :].split("\n## ")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| ")]
+    assert len(rows) > 5
+    assert set(rows) <= set((ROOT / "results" / "fsa_cpu.md").read_text(encoding="utf8").splitlines())

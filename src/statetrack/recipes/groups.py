@@ -43,13 +43,15 @@ def group_config(layer: str, name: str, seed: int) -> TrainConfig:
     depth = config.model.n_layers
     if layer in _DEEP:
         depth = 2 if name == "C2xC4" or len(derived_series(group(name))) > 2 else 1
+    selective = layer in ("pd-ssm", "flash-pd-ssm")
+    width = config.model.d_model if selective else 32
     return replace(
         config,
-        model=replace(config.model, n_layers=depth, feedforward=2 if layer in _DEEP else 0),
+        model=replace(config.model, d_model=width, n_layers=depth, feedforward=2 if layer in _DEEP else 0),
         lengths=LengthConfig(low=1, high=_CAP, start=2, growth=2.0, threshold=0.95),
-        evaluation=EvalConfig(every=100, low=_CAP, high=_CAP + 40, n=256),
+        evaluation=EvalConfig(every=100, low=_CAP, high=_CAP + 40, n=128),
         steps=1500,
-        batch_size=64,
+        batch_size=64 if selective else 32,
         restart_after=None,
     )
 
