@@ -39,22 +39,22 @@ def test_recipe_is_run_with_its_options(call, tmp_path, monkeypatch):
         def __init__(self, preset):
             self.preset = preset or "cpu"
 
-        def run(self, *, out, workers, observer):
+        def run(self, *, out, workers, observer, only):
             observer("one run done")
-            seen.update(preset=self.preset, out=out, workers=workers)
+            seen.update(preset=self.preset, out=out, workers=workers, only=only)
             return {"rows": [1, 2]}
 
         def table(self, result):
             return f"| rows |\n|---|\n| {result['rows']} |"
 
     monkeypatch.setattr("statetrack.cli.recipe.recipes", types.SimpleNamespace(get=lambda name: Fake))
-    result = call("recipe fake --preset paper --workers 2 --json --out", tmp_path)
+    result = call("recipe fake --preset paper --workers 2 --only a-* b-0 --json --out", tmp_path)
     assert result.json == {"rows": [1, 2]}
     assert result.err == "one run done\n"
-    assert seen == {"preset": "paper", "out": tmp_path, "workers": 2}
+    assert seen == {"preset": "paper", "out": tmp_path, "workers": 2, "only": ("a-*", "b-0")}
     assert "| [1, 2] |" in call("recipe fake --out", tmp_path).out
     assert call("recipe fake").code == 0
-    assert seen["out"] == Path("runs/fake-cpu")
+    assert (seen["out"], seen["only"]) == (Path("runs/fake-cpu"), ("*",))
 
 
 def test_bench_gets_its_options_and_its_code_is_ours(call, monkeypatch):

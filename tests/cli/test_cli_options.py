@@ -86,3 +86,31 @@ def test_docstrings_tell_what_each_argument_is():
 
     assert documented(Thing) == {"size": "how large it is, in metres.", "left": "neighbours.", "right": "neighbours."}
     assert documented(int) == {}
+
+
+def test_docstrings_of_bases_tell_what_a_class_leaves_out():
+    class Base:
+        """A base.
+
+        Args:
+            size: how large.
+            left: of the base.
+        """
+
+    class Thing(Base):
+        """A thing.
+
+        Args:
+            left: of the thing.
+        """
+
+    class Silent(Thing):
+        pass
+
+    assert documented(Thing) == documented(Silent) == {"size": "how large.", "left": "of the thing."}
+
+
+@pytest.mark.parametrize("layer", layers.names())
+def test_every_option_of_a_layer_has_a_help_text(layer):
+    texts = documented(layers.get(layer))
+    assert [name for name in layer_options(layer) if not texts.get(name)] == []

@@ -65,7 +65,7 @@ def _options_class(defaults: TrainConfig, extra: type | None) -> type:
     entries: dict[str, tuple[Any, Any, str]] = {}
     if extra is not None:
         hints = get_type_hints(extra, include_extras=True)
-        texts = {name: text for cls in reversed(extra.__mro__) for name, text in documented(cls).items()}
+        texts = documented(extra)
         entries = {f.name: (hints[f.name], f.default, texts.get(f.name, "")) for f in dataclasses.fields(extra)}
     entries |= _fields(defaults, leave_out=_NAMED)
     entries |= {name: (type(part), part, "") for name, part in _sections(defaults).items()}

@@ -1,4 +1,4 @@
-"""What the docstring of a class says about each of its arguments."""
+"""What the docstring of a class, or of one that it extends, says about each of its arguments."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ _SECTIONS = ("Args:", "Attributes:")
 
 
 def documented(cls: type) -> dict[str, str]:
-    """Help for each argument, from the ``Args`` or ``Attributes`` section of a class docstring."""
-    lines = iter(inspect.cleandoc(cls.__doc__ or "").splitlines())
+    """Help for each argument, from the ``Args`` or ``Attributes`` sections of a class and its bases; the nearest class counts."""
+    return {name: text for base in reversed(cls.__mro__) for name, text in _of_docstring(base.__doc__ or "").items()}
+
+
+def _of_docstring(docstring: str) -> dict[str, str]:
+    lines = iter(inspect.cleandoc(docstring).splitlines())
     found: dict[str, str] = {}
     for line in lines:
         if line.strip() in _SECTIONS:

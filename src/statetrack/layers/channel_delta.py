@@ -9,14 +9,27 @@ is one number per head, ``b_dt`` one per head and channel. Source: Kimi Linear (
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from statetrack.layers.delta_base import DeltaLayer, HeadOutput
+from statetrack.layers.base import Claim
+from statetrack.layers.delta_base import DeltaLayer, DeltaOptions, HeadOutput
+from statetrack.layers.options import inherits_options
 from statetrack.layers.precision import KeepsFloat32, at_least_float32
 from statetrack.layers.time_step import time_step_bias
-from statetrack.scan import LowRankBackend
+
+SWAPS = Claim(
+    "at least",
+    "parity, and permutation groups whose letters are swaps (negative_eigenvalues, in the limit a -> 1)",
+    "arXiv 2411.12537",
+)
+"""What one layer with reflections tracks."""
+
+REGULAR = Claim("at least", "every regular language (negative_eigenvalues, in the limit a -> 1)", "arXiv 2502.10297")
+"""What stacks of layers with reflections track."""
 
 LEAST_LOG_DECAY = -5.0
 """The bounded gates keep at least ``e^-5`` of a channel per token."""
@@ -68,34 +81,28 @@ class ChannelDecay(ChannelGate):
         return self.rate * logsigmoid(-logits)  # -softplus(u) = log sigma(-u)
 
 
-class ChannelDeltaLayer(DeltaLayer):
-    """Common constructor; a subclass adds its gates and defines ``_factors``. ``output_gate`` is sigma of two linear maps."""
+class ChannelOptions(DeltaOptions, total=False):
+    """The options that KDA, Complex KDA and GDN-2 share."""
 
+    output_gate: bool
+
+
+class ChannelDeltaLayer(DeltaLayer):
+    """Common constructor; a subclass adds its gates and defines ``_factors``. Further options are those of ``DeltaLayer``.
+
+    Args:
+        d_model: E, width of input and output.
+        output_gate: multiply what is read by a sigmoid of two linear maps.
+        activate_keys: SiLU on queries and keys.
+    """
+
+    @inherits_options(DeltaLayer)
     def __init__(
-        self,
-        d_model: int,
-        *,
-        n_heads: int,
-        d_head: int | None,
-        expand_v: int,
-        short_conv: bool,
-        output_gate: bool,
-        additive_input: bool,
-        backend: LowRankBackend,
-        activate_keys: bool = True,
+        self, d_model: int, *, output_gate: bool = True, activate_keys: bool = True, **shared: Unpack[DeltaOptions]
     ) -> None:
-        super().__init__(
-            d_model,
-            n_heads=n_heads,
-            d_head=d_head,
-            expand_v=expand_v,
-            short_conv=short_conv,
-            additive_input=additive_input,
-            backend=backend,
-            activate_keys=activate_keys,
-        )
+        super().__init__(d_model, activate_keys=activate_keys, **shared)
         gate = None
         if output_gate:
             inner = nn.Linear(d_model, self.d_value, bias=False)
-            gate = nn.Sequential(inner, nn.Linear(self.d_value, n_heads * self.d_value))
-        self.readout = HeadOutput(d_model, n_heads, self.d_value, gate=gate, activation=torch.sigmoid)
+            gate = nn.Sequential(inner, nn.Linear(self.d_value, self.n_heads * self.d_value))
+        self.readout = HeadOutput(d_model, self.n_heads, self.d_value, gate=gate, activation=torch.sigmoid)

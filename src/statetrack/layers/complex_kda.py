@@ -12,16 +12,16 @@ positive. The scan runs on ``|a|``, with the signs of a moved to keys and querie
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 import torch
 from torch import Tensor, nn
 
 from statetrack.layers.base import Claim, Traits, register
-from statetrack.layers.channel_delta import LEAST_LOG_DECAY, ChannelDeltaLayer, ChannelGate
+from statetrack.layers.channel_delta import LEAST_LOG_DECAY, ChannelDeltaLayer, ChannelGate, ChannelOptions
 from statetrack.layers.delta_base import DeltaFactors, DeltaState
+from statetrack.layers.options import inherits_options
 from statetrack.layers.precision import at_least_float32
-from statetrack.scan import LowRankBackend, low_rank_scan
 from statetrack.scan.signs import running_signs
 from statetrack.structures import DiagonalPlusLowRank
 
@@ -54,18 +54,10 @@ class SignedGate(ChannelGate):
 
 @register("complex-kda")
 class ComplexKDA(ChannelDeltaLayer):
-    """Complex KDA layer.
+    """Complex KDA layer; further options as in ``ChannelDeltaLayer`` and ``DeltaLayer``.
 
     Args:
-        d_model: E, width of input and output.
-        n_heads: H, independent states.
-        d_head: K; None means ``E / H``, rounded up.
-        expand_v: V as a multiple of K.
-        short_conv: convolve queries, keys and values over the last 4 tokens; published tracking runs leave it out.
-        output_gate: multiply what is read by a sigmoid of two linear maps.
         doubled_beta: beta in (0, 2); in (0, 1), the published ablation, eigenvalues are real.
-        additive_input: whether values are written; without, the state starts at the identity and only the transitions act.
-        backend: of the scan.
 
     Raises:
         InvalidInputError: a size below 1.
@@ -90,33 +82,12 @@ class ComplexKDA(ChannelDeltaLayer):
         source="Complex KDA (arXiv 2609.24797)",
     )
 
-    def __init__(
-        self,
-        d_model: int,
-        *,
-        n_heads: int = 4,
-        d_head: int | None = None,
-        expand_v: int = 1,
-        short_conv: bool = True,
-        output_gate: bool = True,
-        doubled_beta: bool = True,
-        additive_input: bool = True,
-        backend: LowRankBackend = "auto",
-    ) -> None:
-        super().__init__(
-            d_model,
-            n_heads=n_heads,
-            d_head=d_head,
-            expand_v=expand_v,
-            short_conv=short_conv,
-            output_gate=output_gate,
-            additive_input=additive_input,
-            backend=backend,
-            activate_keys=False,
-        )
+    @inherits_options(ChannelDeltaLayer)
+    def __init__(self, d_model: int, *, doubled_beta: bool = True, **shared: Unpack[ChannelOptions]) -> None:
+        super().__init__(d_model, activate_keys=False, **shared)
         self.scale = 2.0 if doubled_beta else 1.0
-        self.decay = SignedGate(d_model, n_heads, self.d_head, self.d_value)
-        self.strength = nn.Linear(d_model, n_heads)
+        self.decay = SignedGate(d_model, self.n_heads, self.d_head, self.d_value)
+        self.strength = nn.Linear(d_model, self.n_heads)
         nn.init.constant_(self.strength.bias, 0.5)
 
     def transitions(self, x: Tensor, state: DeltaState | None = None) -> DiagonalPlusLowRank:
@@ -139,16 +110,5 @@ class ComplexKDA(ChannelDeltaLayer):
         q, k, v, conv = self.heads(x, state.conv, cu_seqlens)
         sign, log_modulus = self.decay(x)
         running, last = running_signs(sign, cu_seqlens)
-        write, values, read, log_decay = self._delta(x, running * k, v, log_modulus)
-        o, final = low_rank_scan(
-            running * q * self.d_head**-0.5,
-            write,
-            values,
-            None,
-            read,
-            log_decay=log_decay,
-            initial_state=state.h,
-            cu_seqlens=cu_seqlens,
-            backend=self.backend,
-        )
+        o, final = self._scan(running * q, self._delta(x, running * k, v, log_modulus), state.h, cu_seqlens)
         return self.readout(o, x), DeltaState(conv, last.unsqueeze(-1) * final)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -162,19 +162,33 @@ class HeadOutput(nn.Module):
         return self.out(y if self.gate is None else y * self.activation(self.gate(x)))
 
 
+class DeltaOptions(TypedDict, total=False):
+    """The options of ``DeltaLayer`` that every layer of the family has."""
+
+    n_heads: int
+    d_head: int | None
+    expand_v: int
+    short_conv: bool
+    additive_input: bool
+    backend: LowRankBackend
+
+
 class DeltaLayer(Layer):
     """Common forward pass; a subclass adds its own parameters, sets ``readout`` and defines ``_factors``.
 
     Args:
-        d_model: E.
-        n_heads: H.
+        d_model: E, width of input and output.
+        n_heads: H, independent states.
         d_head: K; None means ``E / H``, rounded up.
         expand_v: V as a multiple of K.
-        substeps: R.
-        short_conv: convolve queries, keys and values over the last 4 tokens.
-        activate_keys: SiLU on queries and keys.
-        additive_input: whether values are written.
+        short_conv: convolve queries, keys and values over the last 4 tokens; published tracking runs leave it out.
+        additive_input: whether values are written; without, the state starts at the identity and only the transitions act.
         backend: of the scan.
+        substeps: R.
+        activate_keys: SiLU on queries and keys.
+
+    Raises:
+        InvalidInputError: a size below 1.
     """
 
     readout: HeadOutput
@@ -183,12 +197,12 @@ class DeltaLayer(Layer):
         self,
         d_model: int,
         *,
-        n_heads: int,
-        d_head: int | None,
-        expand_v: int,
-        short_conv: bool,
-        additive_input: bool,
-        backend: LowRankBackend,
+        n_heads: int = 4,
+        d_head: int | None = None,
+        expand_v: int = 1,
+        short_conv: bool = True,
+        additive_input: bool = True,
+        backend: LowRankBackend = "auto",
         substeps: int = 1,
         activate_keys: bool = True,
     ) -> None:
@@ -241,17 +255,20 @@ class DeltaLayer(Layer):
 
     def _forward(self, x: Tensor, state: DeltaState, cu_seqlens: Tensor | None) -> tuple[Tensor, DeltaState]:
         q, k, v, conv = self.heads(x, state.conv, cu_seqlens)
-        write, values, read, log_decay = self._factors(x, k, v)
-        o, final = low_rank_scan(
+        o, final = self._scan(q, self._factors(x, k, v), state.h, cu_seqlens)
+        return self.readout(o, x), DeltaState(conv, final)
+
+    def _scan(self, q: Tensor, factors: DeltaFactors, h: Tensor, cu_seqlens: Tensor | None) -> tuple[Tensor, Tensor]:
+        """What the heads read ``(B, L, H, V)`` and the states after the last tokens."""
+        return low_rank_scan(
             q * self.d_head**-0.5,
-            write,
-            values,
+            factors.write,
+            factors.values,
             None,
-            read,
-            log_decay=log_decay,
-            initial_state=state.h,
+            factors.read,
+            log_decay=factors.log_decay,
+            initial_state=h,
             cu_seqlens=cu_seqlens,
             substeps=self.substeps,
             backend=self.backend,
         )
-        return self.readout(o, x), DeltaState(conv, final)

@@ -10,26 +10,16 @@ rotation by twice the angle between their keys. Source: DeltaProduct (arXiv 2502
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from statetrack.layers.base import Claim, Traits, register
-from statetrack.layers.householder import HouseholderLayer
-from statetrack.scan import LowRankBackend
+from statetrack.layers.householder import HouseholderLayer, HouseholderOptions
+from statetrack.layers.options import inherits_options
 
 
 @register("deltaproduct")
 class DeltaProduct(HouseholderLayer):
-    """DeltaProduct layer.
-
-    Args:
-        d_model: E, width of input and output.
-        n_heads: H, independent states.
-        d_head: K; None means ``E / H``, rounded up.
-        expand_v: V as a multiple of K.
-        n_householder: n, reflections per token.
-        short_conv: convolve queries, keys and values over the last 4 tokens; published tracking runs leave it out.
-        output_gate: multiply what is read by ``silu(W_g x)``.
-        negative_eigenvalues: beta in (0, 2) instead of (0, 1): reflections.
-        additive_input: whether values are written; without, the state starts at the identity and only the transitions act.
-        backend: of the scan.
+    """DeltaProduct layer; options as in ``HouseholderLayer`` and ``DeltaLayer``.
 
     Raises:
         InvalidInputError: a size below 1.
@@ -55,30 +45,6 @@ class DeltaProduct(HouseholderLayer):
         source="DeltaProduct (arXiv 2502.10297)",
     )
 
-    def __init__(
-        self,
-        d_model: int,
-        *,
-        n_heads: int = 4,
-        d_head: int | None = None,
-        expand_v: int = 2,
-        n_householder: int = 2,
-        short_conv: bool = True,
-        output_gate: bool = True,
-        negative_eigenvalues: bool = True,
-        additive_input: bool = True,
-        backend: LowRankBackend = "auto",
-    ) -> None:
-        super().__init__(
-            d_model,
-            n_heads=n_heads,
-            d_head=d_head,
-            expand_v=expand_v,
-            n_householder=n_householder,
-            forget_gate=False,
-            short_conv=short_conv,
-            output_gate=output_gate,
-            negative_eigenvalues=negative_eigenvalues,
-            additive_input=additive_input,
-            backend=backend,
-        )
+    @inherits_options(HouseholderLayer, expand_v=2, negative_eigenvalues=True)
+    def __init__(self, d_model: int, *, n_householder: int = 2, **shared: Unpack[HouseholderOptions]) -> None:
+        super().__init__(d_model, n_householder=n_householder, forget_gate=False, **shared)

@@ -14,12 +14,33 @@ import torch
 from torch import Tensor, nn
 
 from statetrack.errors import InvalidInputError
-from statetrack.layers.base import Layer
+from statetrack.layers.base import Claim, Layer, Traits
 from statetrack.layers.glu import GatedMixing
 from statetrack.layers.precision import KeepsFloat32, at_least_float32, zero_state
 from statetrack.layers.readouts import StateReadout
 from statetrack.scan import Backend, scan
 from statetrack.structures import Diagonal
+
+
+def time_invariant_traits(*, structure: str, spectrum: str, cost: str, paper: str) -> Traits:
+    """Traits of transitions that do not depend on the input: they can count positions and follow no group.
+
+    Args:
+        structure: family of the transition matrix.
+        spectrum: where its eigenvalues lie.
+        cost: of the state update, per token.
+        paper: the layer's own, with its arXiv number.
+    """
+    return Traits(
+        structure=f"{structure}, the same for all tokens",
+        spectrum=spectrum,
+        input_dependent="nothing",
+        one_layer=Claim("at most", "no non-trivial group; position modulo m (a clock)", "arXiv 2603.01959, arXiv 2601.19467"),
+        deeper=Claim("at most", "no non-trivial group: parity is out of reach at every depth", "arXiv 2411.12537"),
+        parity=False,
+        cost=cost,
+        source=f"{paper}; limits: arXiv 2411.12537, arXiv 2603.01959",
+    )
 
 
 class ModalState(NamedTuple):

@@ -10,25 +10,16 @@ Letters: E = ``d_model``, H = heads, K = ``d_head``, V = ``expand_v * K``; a is 
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from statetrack.layers.base import Claim, Traits, register
-from statetrack.layers.householder import HouseholderLayer
-from statetrack.scan import LowRankBackend
+from statetrack.layers.householder import HouseholderLayer, HouseholderOptions
+from statetrack.layers.options import inherits_options
 
 
 @register("gated-deltanet")
 class GatedDeltaNet(HouseholderLayer):
-    """Gated DeltaNet layer.
-
-    Args:
-        d_model: E, width of input and output.
-        n_heads: H, independent states.
-        d_head: K; None means ``E / H``, rounded up.
-        expand_v: V as a multiple of K.
-        short_conv: convolve queries, keys and values over the last 4 tokens; published tracking runs leave it out.
-        output_gate: multiply what is read by ``silu(W_g x)``.
-        negative_eigenvalues: beta in (0, 2) instead of (0, 1): eigenvalues in (-1, 1).
-        additive_input: whether values are written; without, the state starts at the identity and only the transitions act.
-        backend: of the scan.
+    """Gated DeltaNet layer; options as in ``HouseholderLayer`` and ``DeltaLayer``.
 
     Raises:
         InvalidInputError: a size below 1.
@@ -57,29 +48,6 @@ class GatedDeltaNet(HouseholderLayer):
         needs={"negative_eigenvalues": True},
     )
 
-    def __init__(
-        self,
-        d_model: int,
-        *,
-        n_heads: int = 4,
-        d_head: int | None = None,
-        expand_v: int = 2,
-        short_conv: bool = True,
-        output_gate: bool = True,
-        negative_eigenvalues: bool = False,
-        additive_input: bool = True,
-        backend: LowRankBackend = "auto",
-    ) -> None:
-        super().__init__(
-            d_model,
-            n_heads=n_heads,
-            d_head=d_head,
-            expand_v=expand_v,
-            n_householder=1,
-            forget_gate=True,
-            short_conv=short_conv,
-            output_gate=output_gate,
-            negative_eigenvalues=negative_eigenvalues,
-            additive_input=additive_input,
-            backend=backend,
-        )
+    @inherits_options(HouseholderLayer, expand_v=2)
+    def __init__(self, d_model: int, **shared: Unpack[HouseholderOptions]) -> None:
+        super().__init__(d_model, n_householder=1, forget_gate=True, **shared)

@@ -11,14 +11,16 @@ DeltaNet (arXiv 2412.06464), DeltaProduct (arXiv 2502.10297).
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from statetrack.layers.delta_base import DeltaFactors, DeltaLayer, HeadOutput, start_linears_small
+from statetrack.layers.delta_base import DeltaFactors, DeltaLayer, DeltaOptions, HeadOutput, start_linears_small
+from statetrack.layers.options import inherits_options
 from statetrack.layers.precision import KeepsFloat32, at_least_float32
 from statetrack.layers.time_step import time_step_bias
-from statetrack.scan import LowRankBackend
 
 
 class WriteStrength(nn.Module):
@@ -59,34 +61,37 @@ class ForgetGate(KeepsFloat32):
         return self.A_log.exp() * logsigmoid(-at_least_float32(self.a_proj(x)) - self.dt_bias)
 
 
-class HouseholderLayer(DeltaLayer):
-    """Common constructor and delta rules; the options are those of the layers, ``forget_gate`` switches ``a`` on."""
+class HouseholderOptions(DeltaOptions, total=False):
+    """The options that DeltaNet, DeltaProduct and their gated forms share."""
 
+    output_gate: bool
+    negative_eigenvalues: bool
+
+
+class HouseholderLayer(DeltaLayer):
+    """Common constructor and delta rules; further options are those of ``DeltaLayer``.
+
+    Args:
+        d_model: E, width of input and output.
+        n_householder: n, reflections per token.
+        forget_gate: whether the state decays, by a.
+        output_gate: multiply what is read by ``silu(W_g x)``.
+        negative_eigenvalues: beta in (0, 2) instead of (0, 1): reflections, with eigenvalues down to -1.
+    """
+
+    @inherits_options(DeltaLayer)
     def __init__(
         self,
         d_model: int,
         *,
-        n_heads: int,
-        d_head: int | None,
-        expand_v: int,
         n_householder: int,
         forget_gate: bool,
-        short_conv: bool,
-        output_gate: bool,
-        negative_eigenvalues: bool,
-        additive_input: bool,
-        backend: LowRankBackend,
+        output_gate: bool = True,
+        negative_eigenvalues: bool = False,
+        **shared: Unpack[DeltaOptions],
     ) -> None:
-        super().__init__(
-            d_model,
-            n_heads=n_heads,
-            d_head=d_head,
-            expand_v=expand_v,
-            substeps=n_householder,
-            short_conv=short_conv,
-            additive_input=additive_input,
-            backend=backend,
-        )
+        super().__init__(d_model, substeps=n_householder, **shared)
+        n_heads = self.n_heads
         self.strength = WriteStrength(d_model, n_heads, substeps=n_householder, doubled=negative_eigenvalues)
         self.forget = ForgetGate(d_model, n_heads) if forget_gate else None
         gate = nn.Linear(d_model, n_heads * self.d_value, bias=False) if output_gate else None

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor, nn
 
 from statetrack.errors import InvalidInputError
-from statetrack.layers.base import Claim, Traits, register
+from statetrack.layers.base import register
 from statetrack.layers.diagonal_generators import checked
-from statetrack.layers.fixed import ModalLayer, zero_modes
+from statetrack.layers.fixed import ModalLayer, time_invariant_traits, zero_modes
 from statetrack.scan.backends import PlainBackend
 from statetrack.scan.time_invariant import Response, time_invariant_scan
 from statetrack.structures import BlockDiagonal
@@ -67,15 +67,11 @@ class LinOSS(ModalLayer):
         (torch.Size([2, 5, 8]), torch.Size([2, 1, 8]))
     """
 
-    traits = Traits(
-        structure="2 x 2 blocks, the same for all tokens",
+    traits = time_invariant_traits(
+        structure="2 x 2 blocks",
         spectrum="fixed conjugate pairs: modulus (1 + dt^2 A)^-1/2 (im), or 1 while dt^2 A <= 4 (imex)",
-        input_dependent="nothing",
-        one_layer=Claim("at most", "no non-trivial group; position modulo m (a clock)", "arXiv 2603.01959, arXiv 2601.19467"),
-        deeper=Claim("at most", "no non-trivial group: parity is out of reach at every depth", "arXiv 2411.12537"),
-        parity=False,
         cost="O(P)",
-        source="LinOSS (arXiv 2410.03943); limits: arXiv 2411.12537, arXiv 2603.01959",
+        paper="LinOSS (arXiv 2410.03943)",
     )
     float32_parameters = ("A_diag", "steps")
 

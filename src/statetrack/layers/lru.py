@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from statetrack.errors import InvalidInputError
-from statetrack.layers.base import Claim, Traits, register
-from statetrack.layers.fixed import FixedDiagonal
+from statetrack.layers.base import register
+from statetrack.layers.fixed import FixedDiagonal, time_invariant_traits
 from statetrack.scan import Backend
 
 _MARGIN = 1e-6
@@ -45,15 +45,8 @@ class LRU(FixedDiagonal):
         (torch.Size([2, 5, 8]), torch.Size([2, 1, 4]))
     """
 
-    traits = Traits(
-        structure="diagonal, the same for all tokens",
-        spectrum="fixed, in the open unit disc",
-        input_dependent="nothing",
-        one_layer=Claim("at most", "no non-trivial group; position modulo m (a clock)", "arXiv 2603.01959, arXiv 2601.19467"),
-        deeper=Claim("at most", "no non-trivial group: parity is out of reach at every depth", "arXiv 2411.12537"),
-        parity=False,
-        cost="O(N)",
-        source="LRU (arXiv 2303.06349); limits: arXiv 2411.12537, arXiv 2603.01959",
+    traits = time_invariant_traits(
+        structure="diagonal", spectrum="fixed, in the open unit disc", cost="O(N)", paper="LRU (arXiv 2303.06349)"
     )
     float32_parameters = ("nu_log", "theta_log", "gamma_log")
 

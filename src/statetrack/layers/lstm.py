@@ -13,10 +13,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from statetrack.errors import InvalidInputError
-from statetrack.layers.base import Claim, Layer, Traits, register
+from statetrack.layers.base import Claim, register
 from statetrack.layers.precision import zero_state
-from statetrack.layers.sequential import cell_weights, run_cell
+from statetrack.layers.sequential import SequentialLayer, cell_weights, nonlinear_traits, run_cell
 from statetrack.structures import Dense
 
 
@@ -31,15 +30,12 @@ class LSTMState(NamedTuple):
 
 
 @register("lstm")
-class LSTM(Layer):
+class LSTM(SequentialLayer):
     """LSTM with a linear readout.
 
     Args:
         d_model: E, width of input and output.
         d_state: N, number of memory cells.
-
-    Raises:
-        InvalidInputError: a size below 1.
 
     Example:
         >>> layer = LSTM(8, d_state=4)
@@ -48,23 +44,13 @@ class LSTM(Layer):
         (torch.Size([2, 5, 8]), torch.Size([2, 4]))
     """
 
-    traits = Traits(
-        structure="nonlinear (dense Jacobians)",
-        spectrum="unconstrained",
-        input_dependent="Jacobian, through state and input",
-        one_layer=Claim("at least", "every regular language, and counting", "arXiv 1805.04908"),
-        deeper=Claim("at least", "every regular language, and counting", "arXiv 1805.04908"),
-        parity=True,
-        cost="O(N^2), sequential",
-        source="Hochreiter and Schmidhuber (1997); counting: arXiv 1805.04908",
-        linear=False,
+    traits = nonlinear_traits(
+        Claim("at least", "every regular language, and counting", "arXiv 1805.04908"),
+        "Hochreiter and Schmidhuber (1997); counting: arXiv 1805.04908",
     )
 
     def __init__(self, d_model: int, *, d_state: int = 64) -> None:
-        super().__init__()
-        if min(d_model, d_state) < 1:
-            raise InvalidInputError(f"d_model and d_state must be at least 1; got {d_model}, {d_state}.")
-        self.d_model, self.d_state = d_model, d_state
+        super().__init__(d_model, d_state=d_state)
         self.cell = nn.LSTM(d_model, d_state, batch_first=True)
         self.out = nn.Linear(d_state, d_model)
 

@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from statetrack.errors import InvalidInputError
-from statetrack.layers.base import Claim, Layer, Traits, register
+from statetrack.layers.base import Claim, register
 from statetrack.layers.precision import zero_state
-from statetrack.layers.sequential import cell_weights, run_cell
+from statetrack.layers.sequential import SequentialLayer, cell_weights, nonlinear_traits, run_cell
 from statetrack.structures import Dense
 
 
@@ -27,15 +26,8 @@ class RNNState(NamedTuple):
 
 
 @register("rnn")
-class RNN(Layer):
-    """Tanh RNN with a linear readout.
-
-    Args:
-        d_model: E, width of input and output.
-        d_state: N, number of hidden units.
-
-    Raises:
-        InvalidInputError: a size below 1.
+class RNN(SequentialLayer):
+    """Tanh RNN with a linear readout; options as in ``SequentialLayer``.
 
     Example:
         >>> import torch
@@ -45,23 +37,12 @@ class RNN(Layer):
         (torch.Size([2, 5, 8]), torch.Size([2, 4]))
     """
 
-    traits = Traits(
-        structure="nonlinear (dense Jacobians)",
-        spectrum="unconstrained",
-        input_dependent="Jacobian, through state and input",
-        one_layer=Claim("exact", "every regular language", "Minsky (1967)"),
-        deeper=Claim("exact", "every regular language", "Minsky (1967)"),
-        parity=True,
-        cost="O(N^2), sequential",
-        source="Elman (1990); Minsky (1967) for automata",
-        linear=False,
+    traits = nonlinear_traits(
+        Claim("exact", "every regular language", "Minsky (1967)"), "Elman (1990); Minsky (1967) for automata"
     )
 
     def __init__(self, d_model: int, *, d_state: int = 64) -> None:
-        super().__init__()
-        if min(d_model, d_state) < 1:
-            raise InvalidInputError(f"d_model and d_state must be at least 1; got {d_model}, {d_state}.")
-        self.d_model, self.d_state = d_model, d_state
+        super().__init__(d_model, d_state=d_state)
         self.cell = nn.RNN(d_model, d_state, batch_first=True)
         self.out = nn.Linear(d_state, d_model)
 

@@ -16,10 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from statetrack.errors import InvalidInputError
-from statetrack.layers.base import Claim, Layer, Traits, register
+from statetrack.layers.base import Layer, register
 from statetrack.layers.diagonal_generators import checked
 from statetrack.layers.discretisation import zero_order_hold
-from statetrack.layers.fixed import zero_modes
+from statetrack.layers.fixed import time_invariant_traits, zero_modes
 from statetrack.layers.glu import GatedMixing
 from statetrack.layers.precision import KeepsFloat32, at_least_float32
 from statetrack.scan import Backend
@@ -65,15 +65,8 @@ class S4D(KeepsFloat32, Layer):
         (torch.Size([2, 5, 8]), torch.Size([2, 8, 4]))
     """
 
-    traits = Traits(
-        structure="diagonal, the same for all tokens",
-        spectrum="fixed, in the open unit disc",
-        input_dependent="nothing",
-        one_layer=Claim("at most", "no non-trivial group; position modulo m (a clock)", "arXiv 2603.01959, arXiv 2601.19467"),
-        deeper=Claim("at most", "no non-trivial group: parity is out of reach at every depth", "arXiv 2411.12537"),
-        parity=False,
-        cost="O(E N)",
-        source="S4D (arXiv 2206.11893); limits: arXiv 2411.12537, arXiv 2603.01959",
+    traits = time_invariant_traits(
+        structure="diagonal", spectrum="fixed, in the open unit disc", cost="O(E N)", paper="S4D (arXiv 2206.11893)"
     )
     float32_parameters = ("log_dt", "log_A_real", "A_imag")
 

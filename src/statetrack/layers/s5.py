@@ -17,10 +17,10 @@ import torch
 from torch import Tensor, nn
 
 from statetrack.errors import InvalidInputError
-from statetrack.layers.base import Claim, Traits, register
+from statetrack.layers.base import register
 from statetrack.layers.diagonal_generators import checked
 from statetrack.layers.discretisation import bilinear, zero_order_hold
-from statetrack.layers.fixed import FixedDiagonal
+from statetrack.layers.fixed import FixedDiagonal, time_invariant_traits
 from statetrack.scan import Backend
 
 Discretization = Literal["zoh", "bilinear"]
@@ -70,15 +70,11 @@ class S5(FixedDiagonal):
         (torch.Size([2, 5, 8]), torch.Size([2, 1, 4]))
     """
 
-    traits = Traits(
-        structure="diagonal, the same for all tokens",
+    traits = time_invariant_traits(
+        structure="diagonal",
         spectrum="fixed, in the open unit disc (kept there by clip=True)",
-        input_dependent="nothing",
-        one_layer=Claim("at most", "no non-trivial group; position modulo m (a clock)", "arXiv 2603.01959, arXiv 2601.19467"),
-        deeper=Claim("at most", "no non-trivial group: parity is out of reach at every depth", "arXiv 2411.12537"),
-        parity=False,
         cost="O(N)",
-        source="S5 (arXiv 2208.04933); limits: arXiv 2411.12537, arXiv 2603.01959",
+        paper="S5 (arXiv 2208.04933)",
     )
     float32_parameters = ("Lambda_re", "Lambda_im", "log_step")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -35,25 +35,61 @@ class VectorState(NamedTuple):
     h: Tensor
 
 
+class SelectiveOptions(TypedDict, total=False):
+    """The options of ``SelectiveLayer``."""
+
+    d_state: int
+    n_heads: int
+    d_generator: Generator
+    d_field: Field
+    d_hidden: int
+    modulus: Modulus
+    magnitude_bias: float | None
+    additive_input: bool
+    initial_state: InitialState
+    readout: Readout
+    skip: bool
+    backend: Backend
+
+
 class SelectiveLayer(Layer):
-    """Common constructor and forward pass; a subclass turns the input and the diagonal into transitions."""
+    """Common constructor and forward pass; a subclass turns the input and the diagonal into transitions.
+
+    Args:
+        d_model: E, width of input and output.
+        d_state: N, state size per head.
+        n_heads: H, independent recurrences that read the same input.
+        d_generator: how D is computed: ``"mlp"`` (two layers), ``"affine"`` or ``"decay_phase"``.
+        d_field: ``"complex"``, or ``"real"``: without phases.
+        d_hidden: hidden width of the MLPs as a multiple of ``H N``.
+        modulus: of D: ``"sigmoid"`` (below 1), ``"unit"`` (1) or ``"annealed"`` (from the first to the second in training).
+        magnitude_bias: initial bias of the modulus logits; None keeps that of a linear layer.
+        additive_input: whether ``B u_t`` is added.
+        initial_state: ``"first"`` (``e_1``), ``"zero"`` or ``"learned"``.
+        readout: ``"affine"``, ``"real"`` (``Re(C x)``), ``"mlp"`` or ``"gated"``.
+        skip: add ``d * u``.
+        backend: of the scan.
+
+    Raises:
+        InvalidInputError: an option that does not fit, or a zero initial state without additive input.
+    """
 
     def __init__(
         self,
         d_model: int,
         *,
-        d_state: int,
-        n_heads: int,
-        d_generator: Generator,
-        d_field: Field,
-        d_hidden: int,
-        modulus: Modulus,
-        magnitude_bias: float | None,
-        additive_input: bool,
-        initial_state: InitialState,
-        readout: Readout,
-        skip: bool,
-        backend: Backend,
+        d_state: int = 64,
+        n_heads: int = 1,
+        d_generator: Generator = "mlp",
+        d_field: Field = "complex",
+        d_hidden: int = 2,
+        modulus: Modulus = "sigmoid",
+        magnitude_bias: float | None = 3.0,
+        additive_input: bool = True,
+        initial_state: InitialState = "first",
+        readout: Readout = "affine",
+        skip: bool = True,
+        backend: Backend = "auto",
     ) -> None:
         super().__init__()
         if min(d_model, d_state, n_heads, d_hidden) < 1:

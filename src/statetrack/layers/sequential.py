@@ -1,4 +1,4 @@
-"""Running torch's sequential cells over batches and packed documents; shared by the nonlinear recurrent layers."""
+"""What the nonlinear recurrent layers share: sizes, traits, and running torch's sequential cells over batches and documents."""
 
 from __future__ import annotations
 
@@ -8,9 +8,44 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_sequence, unpack_sequence
 
+from statetrack.errors import InvalidInputError
+from statetrack.layers.base import Claim, Layer, Traits
 from statetrack.layers.precision import at_least_float32
 
 Hidden = tuple[Tensor, ...]
+
+
+class SequentialLayer(Layer):
+    """A layer with N hidden units that runs token by token.
+
+    Args:
+        d_model: E, width of input and output.
+        d_state: N, number of hidden units.
+
+    Raises:
+        InvalidInputError: a size below 1.
+    """
+
+    def __init__(self, d_model: int, *, d_state: int = 64) -> None:
+        super().__init__()
+        if min(d_model, d_state) < 1:
+            raise InvalidInputError(f"d_model and d_state must be at least 1; got {d_model}, {d_state}.")
+        self.d_model, self.d_state = d_model, d_state
+
+
+def nonlinear_traits(tracks: Claim, source: str) -> Traits:
+    """Traits of a recurrence that is not linear in its state, where stacks are known to track what one layer does."""
+    return Traits(
+        structure="nonlinear (dense Jacobians)",
+        spectrum="unconstrained",
+        input_dependent="Jacobian, through state and input",
+        one_layer=tracks,
+        deeper=tracks,
+        parity=True,
+        cost="O(N^2), sequential",
+        source=source,
+        linear=False,
+    )
 
 
 def run_cell(cell: nn.RNNBase, x: Tensor, hidden: Hidden, cu_seqlens: Tensor | None) -> tuple[Tensor, Hidden]:

@@ -14,11 +14,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from statetrack.errors import InvalidInputError
-from statetrack.layers.base import Claim, Layer, Traits, register
+from statetrack.layers.base import Claim, register
 from statetrack.layers.cache import as_rows, filled_slots
 from statetrack.layers.float32_linear import Float32Linear
 from statetrack.layers.precision import at_least_float32, zero_state
+from statetrack.layers.sequential import SequentialLayer, nonlinear_traits
 from statetrack.scan.offsets import states_before
 from statetrack.structures import Dense
 
@@ -32,15 +32,8 @@ class StateGatedRNNState(NamedTuple):
 
 
 @register("state-gated-rnn")
-class StateGatedRNN(Layer):
-    """State-gated RNN with a linear readout.
-
-    Args:
-        d_model: E, width of input and output.
-        d_state: N, number of hidden units.
-
-    Raises:
-        InvalidInputError: a size below 1.
+class StateGatedRNN(SequentialLayer):
+    """State-gated RNN with a linear readout; options as in ``SequentialLayer``.
 
     Example:
         >>> layer = StateGatedRNN(8, d_state=4)
@@ -49,23 +42,10 @@ class StateGatedRNN(Layer):
         (torch.Size([2, 5, 8]), torch.Size([2, 4]))
     """
 
-    traits = Traits(
-        structure="nonlinear (dense Jacobians)",
-        spectrum="unconstrained",
-        input_dependent="Jacobian, through state and input",
-        one_layer=Claim("at least", "C_2 (parity)", "derived"),
-        deeper=Claim("at least", "C_2 (parity)", "derived"),
-        parity=True,
-        cost="O(N^2), sequential",
-        source="control of arXiv 2605.07755",
-        linear=False,
-    )
+    traits = nonlinear_traits(Claim("at least", "C_2 (parity)", "derived"), "control of arXiv 2605.07755")
 
     def __init__(self, d_model: int, *, d_state: int = 64) -> None:
-        super().__init__()
-        if min(d_model, d_state) < 1:
-            raise InvalidInputError(f"d_model and d_state must be at least 1; got {d_model}, {d_state}.")
-        self.d_model, self.d_state = d_model, d_state
+        super().__init__(d_model, d_state=d_state)
         self.input = nn.Linear(d_model, 2 * d_state)
         self.recurrent = Float32Linear(d_state, 2 * d_state, bias=False)
         bound = d_state**-0.5
