@@ -4,18 +4,21 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 
 from statetrack.errors import BackendError
 
-pytest.importorskip("triton", reason="triton is not installed")
+triton = pytest.importorskip("triton", reason="triton is not installed")
+
+PAGE = Path(__file__).parents[3] / "docs" / "kernels.md"
 
 
-def rows(tmp_path, form, *sizes):
+def rows(form, *sizes):
     """What the report says, from a process that compiles instead of interpreting."""
-    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"} | {"TRITON_CACHE_DIR": str(tmp_path)}
+    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
     command = [sys.executable, "-m", "statetrack.scan.triton.report", "--json", form, *map(str, sizes)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
@@ -30,8 +33,8 @@ CASES = [
 
 
 @pytest.mark.parametrize(("form", "sizes"), CASES)
-def test_kernels_fit_on_the_gpus_they_are_for(tmp_path, form, sizes):
-    found = rows(tmp_path, form, *sizes)
+def test_kernels_fit_on_the_gpus_they_are_for(form, sizes):
+    found = rows(form, *sizes)
     kernels = {(row["direction"], row["kernel"]) for row in found}
     assert {("forward", "composites"), ("forward", "carries"), ("forward", "replay")} <= kernels
     assert {("backward", "composites"), ("backward", "carries"), ("backward", "replay_backward")} <= kernels
@@ -43,6 +46,21 @@ def test_kernels_fit_on_the_gpus_they_are_for(tmp_path, form, sizes):
         assert needs["shared"] <= 28 * row["n"]
         assert needs["mix"]["atomic"] == 0
         assert needs["mix"]["global"] > 0
+    if 128 in sizes:
+        check_published(form, [row for row in found if row["n"] == 128])
+
+
+def check_published(form, found):
+    """The table in the documentation says the same, if it comes from this compiler."""
+    page = PAGE.read_text(encoding="utf-8")
+    if f"Compiled by Triton {triton.__version__}." not in page:
+        return
+    by_kernel = {}
+    for row in found:
+        needs = row["resources"]
+        by_kernel.setdefault((row["direction"], row["kernel"]), []).extend(needs[k] for k in ("registers", "spilled", "shared"))
+    for (direction, kernel), numbers in by_kernel.items():
+        assert f"| {form} | {direction} | `{kernel}` | {' | '.join(map(str, numbers))} |" in page
 
 
 def test_nothing_is_compiled_while_kernels_are_interpreted(device):

@@ -1,6 +1,8 @@
 """Choosing the backend, refusing it with a reason, and refusing a device on which kernels are wrong."""
 
 import logging
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -102,3 +104,9 @@ def test_chunks_are_long_unless_there_are_too_few_of_them():
     assert default_chunk(1, 4096, 16, False) == 32
     assert default_chunk(64, 4096, 64, True) == 64
     assert default_chunk(0, 0, 3, False) == 1
+
+
+def test_importing_the_package_imports_neither_triton_nor_the_compiler():
+    code = "import sys, statetrack, statetrack.scan; print([m for m in ('triton', 'torch._dynamo') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

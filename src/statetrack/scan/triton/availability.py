@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 
-import torch
-
 TRITON_MISSING = importlib.util.find_spec("triton") is None
 
 STATE_LIMIT = 1024
@@ -18,7 +16,6 @@ def interpreted() -> bool:
     return os.environ.get("TRITON_INTERPRET", "").lower() in ("1", "true", "yes", "on")
 
 
-@torch.compiler.assume_constant_result
 def device_obstacle(device: str) -> str | None:
     """Why kernels cannot run on tensors of a device type, or None."""
     if TRITON_MISSING:
