@@ -45,7 +45,7 @@ def test_lengths_are_uniform_with_both_ends() -> None:
 @pytest.mark.parametrize("name", ["parity", "modular-arithmetic", "modular-arithmetic-brackets", "automaton"])
 def test_a_fixed_set_does_not_depend_on_the_batch_size(name: str) -> None:
     task = make_task(name)
-    sets = [fixed_set(task, 50, 3, 20, seed=1, split="test", batch_size=size) for size in (1, 7, 50, 64)]
+    sets = [list(fixed_set(task, 50, 3, 20, seed=1, split="test", batch_size=size)) for size in (1, 7, 50, 64)]
     assert [len(batches) for batches in sets] == [50, 8, 1, 1]
 
     def rows(batches):
@@ -59,7 +59,9 @@ def test_a_fixed_set_does_not_depend_on_the_batch_size(name: str) -> None:
 
 
 def test_fixed_sets_of_the_splits_differ() -> None:
-    sets = [fixed_set(make_task("parity"), 30, 20, 40, 1, split, batch_size=30)[0] for split in ("train", "validation", "test")]
+    sets = [
+        next(fixed_set(make_task("parity"), 30, 20, 40, 1, split, batch_size=30)) for split in ("train", "validation", "test")
+    ]
     rows = [{tuple(row) for row in batch.inputs.tolist()} for batch in sets]
     assert not rows[0] & rows[1] and not rows[0] & rows[2] and not rows[1] & rows[2]
 
@@ -73,9 +75,23 @@ def test_fixed_sets_of_the_splits_differ() -> None:
         (lambda: uniform_lengths(4, 9, 3, np.random.default_rng(0)), "high must be a whole number of at least 9"),
         (lambda: uniform_lengths(0, 3, 9, np.random.default_rng(0)), "batch_size must be"),
         (lambda: fixed_set(make_task("parity"), 4, 3, 9, 0, "test", 0), "batch_size must be"),
-        (lambda: fixed_set(make_task("parity"), 4, 0, 0, 0, "test", 2), "Length 0 was asked of task 'parity'"),
+        (lambda: next(fixed_set(make_task("parity"), 4, 0, 0, 0, "test", 2)), "Length 0 was asked of task 'parity'"),
     ],
 )
 def test_wrong_arguments(call, message: str) -> None:
     with pytest.raises((InvalidInputError, UnknownNameError), match=message):
         call()
+
+
+def test_long_rows_are_made_a_few_at_a_time(monkeypatch):
+    task = make_task("parity")
+    sampled = []
+    real = type(task).sample
+    monkeypatch.setattr(type(task), "sample", lambda self, n, *rest: sampled.append(n) or real(self, n, *rest))
+    monkeypatch.setattr("statetrack.tasks.streams._TOKENS_AT_ONCE", 1000)
+    sets = [list(fixed_set(task, 8, 300, 300, 1, "test", size)) for size in (2, 5)]
+    assert sampled == [3, 3, 2] * 2
+    rows = [torch.cat([batch.inputs for batch in batches]) for batches in sets]
+    assert torch.equal(*rows)
+    assert len(torch.unique(rows[0], dim=0)) == 8
+    assert next(fixed_set(task, 8, 300, 300, 1, "test", 2)).inputs.shape == (2, 300)

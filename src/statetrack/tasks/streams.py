@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -12,6 +13,7 @@ from statetrack.tasks.checks import one_of, whole_number
 from statetrack.tasks.layout import IntArray
 
 Split: TypeAlias = Literal["train", "validation", "test"]
+_TOKENS_AT_ONCE = 1 << 24
 _SPLIT_IDS: dict[Split, int] = {"train": 0, "validation": 1, "test": 2}
 
 
@@ -57,10 +59,11 @@ def uniform_lengths(batch_size: int, low: int, high: int, generator: np.random.G
     return generator.integers(low, high + 1, size=batch_size, dtype=np.int64)
 
 
-def fixed_set(task: Task, n: int, low: int, high: int, seed: int, split: Split, batch_size: int) -> list[Batch]:
+def fixed_set(task: Task, n: int, low: int, high: int, seed: int, split: Split, batch_size: int) -> Iterator[Batch]:
     """An evaluation set of ``n`` rows with uniform lengths in ``low .. high``, the same rows for every ``batch_size``.
 
-    The shortest rows come first, so that batches hold little padding.
+    The shortest rows come first, so that batches hold little padding. Rows are made when they are asked for, as many at a time as
+    fit into a few hundred megabytes, so that very long ones can be tested too.
 
     Raises:
         InvalidInputError: lengths that the task cannot make, an empty range, or sizes below 1.
@@ -68,8 +71,16 @@ def fixed_set(task: Task, n: int, low: int, high: int, seed: int, split: Split, 
     batch_size = whole_number("batch_size", batch_size, low=1)
     generator = stream(seed, split)
     lengths = np.sort(uniform_lengths(n, low, high, generator))
-    rows = task.sample(n, lengths, generator)
-    return [_rows(rows, first, min(first + batch_size, n)) for first in range(0, n, batch_size)]
+    at_once = max(1, _TOKENS_AT_ONCE // max(1, high))
+    return _batches(task, lengths, generator, batch_size, at_once)
+
+
+def _batches(task: Task, lengths: IntArray, generator: np.random.Generator, batch_size: int, at_once: int) -> Iterator[Batch]:
+    for begin in range(0, len(lengths), at_once):
+        part = lengths[begin : begin + at_once]
+        rows = task.sample(len(part), part, generator)
+        for first in range(0, len(part), batch_size):
+            yield _rows(rows, first, min(first + batch_size, len(part)))
 
 
 def _rows(batch: Batch, first: int, last: int) -> Batch:

@@ -36,7 +36,7 @@ def pooled_accuracy(model: Tagger, batches: Iterable[Batch]) -> float:
 
 def evaluation_set(task: Task, low: int, high: int, n: int, seed: int, split: Split) -> list[Batch]:
     """A fixed set of words with uniform lengths in ``low .. high``, in batches of a size that suits the longest."""
-    return fixed_set(task, n, low, high, seed, split, _batch_size(high))
+    return list(fixed_set(task, n, low, high, seed, split, _batch_size(high)))
 
 
 def _batch_size(length: int) -> int:
