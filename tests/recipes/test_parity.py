@@ -54,7 +54,7 @@ def test_a_run(tmp_path, monkeypatch):
         "steps": 2,
         "batch_size": 4,
     }
-    monkeypatch.setattr(parity, "default_config", lambda *where: replace(real(*where), **small))
+    monkeypatch.setattr(parity, "default_config", lambda *where, **rest: replace(real(*where, **rest), **small))
     result = recipes.get("parity")().run(tmp_path, workers=0, observer=lambda line: None, only=["rnn-0"])
     (run,) = result["runs"]
     assert set(run["accuracy"]) == {"40", "256", "1000"}
