@@ -24,13 +24,13 @@ def commutator_subgroup(group: Group, subgroup: npt.ArrayLike | None = None) -> 
     60
     """
     ids = group.generators if subgroup is None else as_ids(subgroup, "subgroup", group.order, ndim=1)
-    generators = _few_generators(group, np.asarray(ids, dtype=np.int64))
+    generators = few_generators(group, np.asarray(ids, dtype=np.int64))
     inverses = group.inverses
     left, right = generators[:, None], generators[None, :]
     commutators = group.multiply(group.multiply(left, right), group.multiply(inverses[left], inverses[right])).ravel()
     found = group.closure(commutators)
     while True:  # the normal closure: conjugate by the generators until nothing new appears
-        few = _few_generators(group, found)
+        few = few_generators(group, found)
         conjugates = group.multiply(group.multiply(left, few), inverses[left]).ravel()
         larger = group.closure(np.concatenate([few, conjugates]))
         if larger.size == found.size:
@@ -58,7 +58,7 @@ def is_solvable(group: Group) -> bool:
     return derived_series(group)[-1].size == 1
 
 
-def _few_generators(group: Group, ids: IntArray) -> IntArray:
+def few_generators(group: Group, ids: npt.ArrayLike) -> IntArray:
     """A few of ``ids`` that generate the same subgroup: each one kept at least doubles it."""
     kept: list[int] = []
     inside = group.closure([])

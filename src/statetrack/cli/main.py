@@ -17,16 +17,21 @@ _COMMANDS = {
     "train": ("train", "train LAYER on TASK into a run folder, or continue one with --resume RUN"),
     "eval": ("evaluate", "accuracy of a run at chosen lengths, on the test split"),
     "report": ("report", "write a self-contained report.html about a run"),
+    "extract": ("extract", "the automaton a run computes, held against the task's"),
+    "certify": ("certify", "prove a run right on words of every length, or find one it gets wrong"),
+    "snap": ("snap", "round a PD run to exact weights that are proved right"),
     "compare": ("compare", "one table and one figure over runs: mean and spread over seeds"),
     "sweep": ("sweep", "layers x tasks x seeds x learning rates, in local processes or on Slurm"),
     "recipe": ("recipe", "reproduce a published table"),
+    "theory": ("theory", "which layers can track a group, task or automaton, in how many layers, and why"),
     "list": ("listing", "layers, tasks or recipes, with their options"),
     "bench": ("bench", "measure kernels against a copy of the same bytes"),
 }
 _GROUPS = {
     "One run": ("demo", "train", "eval", "report"),
+    "What it computes": ("extract", "certify", "snap"),
     "Many runs": ("compare", "sweep", "recipe"),
-    "Look up": ("list", "bench"),
+    "Look up": ("theory", "list", "bench"),
 }
 
 

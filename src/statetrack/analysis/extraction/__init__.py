@@ -1,0 +1,1 @@
+"""Automata of trained networks: read off their selections, or learnt from their answers."""
