@@ -30,7 +30,20 @@ _HOME = {
 }
 """Where each name of the short interface lives; it is loaded on first use, so that ``import statetrack`` costs nothing."""
 
-_FOLDERS = ("automata", "layers", "models", "recipes", "report", "scan", "structures", "tasks", "testing", "training")
+_FOLDERS = (
+    "analysis",
+    "automata",
+    "layers",
+    "models",
+    "recipes",
+    "report",
+    "scan",
+    "structures",
+    "tasks",
+    "testing",
+    "theory",
+    "training",
+)
 
 __all__ = ["__version__", *_HOME]
 

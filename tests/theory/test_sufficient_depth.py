@@ -138,7 +138,7 @@ def test_digits_keep_the_last_symbols_beside_a_group() -> None:
 
 
 def test_order_of_symbols_and_one_diagonal_layer() -> None:
-    """Where the order of two symbols is said never to matter for good, no words show that it does; and some words do elsewhere."""
+    """Where the order of two symbols is said not to matter for good, no words show that it does; elsewhere some do."""
     generator = np.random.default_rng(0)
     verdicts = set()
     for seed in range(60):
