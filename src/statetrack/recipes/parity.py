@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from statetrack.layers import layer_options, layers
+from statetrack.layers import layers
 from statetrack.recipes.base import register
 from statetrack.recipes.defaults import default_config
 from statetrack.recipes.runs import RunsRecipe
@@ -23,20 +23,9 @@ _BORDER = 256
 """The length at which experiment and theory are compared."""
 
 
-_TRACKING: dict[str, Any] = {"additive_input": False, "short_conv": False, "phase_levels": 8}
-"""Options, of the layers that have them, without which what is learnt at the lengths of training drifts away beyond them: an
-additive input moves the state off the orbit of its transitions, and phases that are nearly right add up."""
-
-_TRACKING_OF: dict[str, dict[str, Any]] = {
-    "complex-diagonal": {"modulus": "unit", "initial_state": "first"},
-    "sd-ssm": {"additive_input": True},  # its state starts at 0
-}
-
-
 def parity_config(layer: str) -> TrainConfig:
-    """The tuned defaults, small, with the options that tracking needs, and with an end to what never learns."""
-    options = {key: value for key, value in _TRACKING.items() if key in layer_options(layer)} | _TRACKING_OF.get(layer, {})
-    config = default_config(layer, "parity", layer_options=options)
+    """The tuned defaults, small, and with an end to what never learns."""
+    config = default_config(layer, "parity")
     return replace(config, model=replace(config.model, d_model=32), steps=min(config.steps, 1500), batch_size=64)
 
 
