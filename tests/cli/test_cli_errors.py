@@ -12,7 +12,7 @@ import safetensors.torch
 from statetrack.training import Run
 
 BAD_INPUT = {
-    "command": ("trian", "Did you mean 'train'?"),
+    "command": ("trian", "Did you mean 'train'"),
     "layer": ("train flash-pd-sm parity", "Did you mean 'flash-pd-ssm'"),
     "task": ("train rnn paritty", "Did you mean 'parity'?"),
     "no task": ("train rnn", "LAYER and TASK come first"),
