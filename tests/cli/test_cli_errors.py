@@ -26,6 +26,7 @@ BAD_INPUT = {
     "choice": ("train rnn parity --task.format slic", "'slice', 'xlstm', 'chomsky'"),
     "leftover": ("train rnn parity 12", "Unexpected argument '12'"),
     "value of a layer": ("train rnn parity --layer.d-state 0", "at least 1"),
+    "seed": ("train rnn parity --seed -1", "seed must lie in 0"),
     "steps": ("train rnn parity --steps 0", "steps must be positive, got 0"),
     "group": ("train rnn group-word --task.group A55x", "A55x"),
     "cycle": ("train rnn cycle-navigation --task.cycle 1", "at least 2, got 1"),

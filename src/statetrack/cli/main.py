@@ -64,6 +64,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except StateTrackError as error:
         code = FAILED if isinstance(error, (NumericalError, RunFailed)) else BAD_INPUT
         return _say(f"statetrack: error: {error}", code)
+    except (MemoryError, KeyError, TypeError, AttributeError, ValueError) as error:  # such as a damaged run folder
+        if os.environ.get("STATETRACK_TRACEBACK"):
+            raise
+        what = f"{type(error).__name__}: {error}".splitlines()[0]
+        return _say(f"statetrack: error: {what}\nSTATETRACK_TRACEBACK=1 shows where.", FAILED)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return _say(f"statetrack: error: {where}{error.strerror or error}.", FAILED)

@@ -14,6 +14,8 @@ def checked_offsets(cu_seqlens: Tensor, n_rows: int, length: int) -> Tensor:
     Raises:
         InvalidInputError: a batch of more than one row, or offsets that do not rise from 0 to ``length``.
     """
+    if not isinstance(cu_seqlens, Tensor):
+        raise InvalidInputError(f"cu_seqlens must be a tensor of offsets, got a {type(cu_seqlens).__name__}.")
     if n_rows != 1:
         raise InvalidInputError(f"cu_seqlens describes documents packed into one row; got a batch of {n_rows}.")
     if cu_seqlens.ndim != 1 or len(cu_seqlens) < 1 or cu_seqlens.is_floating_point():

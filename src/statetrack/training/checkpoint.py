@@ -88,7 +88,9 @@ def load_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimiz
     except (RuntimeError, OSError, KeyError, ValueError) as error:
         raise RunError(f"{path} does not fit the run's configuration: {str(error).splitlines()[0]}") from error
     except Exception as error:
-        raise RunError(f"{path} is damaged: {error}") from error
+        others = [p.name for p in checkpoints(path.parent) if p != path]
+        remedy = f" Delete it to go on from {others[-1]}." if others else ""
+        raise RunError(f"{path} is damaged: {error}.{remedy}") from error
     return Progress.from_dict(read_json(path / "progress.json"))
 
 

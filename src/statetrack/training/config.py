@@ -139,6 +139,8 @@ class TrainConfig:
         for name, value in positive.items():
             if not value > 0:
                 raise InvalidInputError(f"{name} must be positive, got {value}.")
+        if not 0 <= self.seed < 1 << 64:
+            raise InvalidInputError(f"seed must lie in 0 .. 2**64 - 1, got {self.seed}.")
         if not 1 <= self.lengths.low <= self.lengths.high:
             raise InvalidInputError(f"lengths must satisfy 1 <= low <= high, got {self.lengths.low}..{self.lengths.high}.")
         if self.lengths.start is not None and not self.lengths.low <= self.lengths.start:

@@ -42,7 +42,7 @@ class Run:
     Example:
         >>> run = Run.open("runs/x")  # doctest: +SKIP
         >>> run.evaluate([64, 256, 1000])  # doctest: +SKIP
-        {64: 1.0, 256: 1.0, 1000: 1.0}
+        {'accuracy': {64: 1.0, 256: 1.0, 1000: 1.0}, 'n': 512, 'chance': 0.2, 'pooled': None}
     """
 
     def __init__(self, path: Path, config: TrainConfig) -> None:

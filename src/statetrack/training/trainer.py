@@ -98,6 +98,8 @@ class Trainer:
             self._save()
             raise
         finally:
+            # The wrapper holds on to the process group, which must not be closed under it.
+            self.objective = Objective(self.model)
             self.workers.leave()
         return self.run
 
