@@ -27,7 +27,7 @@ def distinct_rows(u: Tensor, most: int) -> DistinctRows | None:
     Values are exact. A gradient of ``rows`` is divided evenly among the equal tokens: the sum, which is what an embedding or
     any other function of single tokens sees, is that of computing every token on its own.
     """
-    if torch.compiler.is_compiling() or u.numel() == 0 or not torch.isfinite(u).all():
+    if torch.compiler.is_compiling() or most < 1 or u.numel() == 0 or not torch.isfinite(u).all():
         return None
     flat = u.flatten(0, 1)
     weights = torch.linspace(1.0, 2.0, flat.shape[1], dtype=torch.float64, device=u.device)

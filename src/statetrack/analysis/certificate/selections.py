@@ -6,6 +6,7 @@ Training drives scores towards ties, so it happens that rounding decides between
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 
@@ -43,7 +44,7 @@ def may_be_largest(scores: Interval, axis: int) -> BoolArray:
     return np.asarray(scores.hi >= scores.lo.max(axis, keepdims=True))
 
 
-class _Selections:
+class _Selections(ABC):
     """Selections that are settled place by place: columns choose a row, or rows a column.
 
     Args:
@@ -68,9 +69,9 @@ class _Selections:
                 raise Undecided(f"more than {_MOST_OF_ALL} selections are tied within rounding")
         return np.array(rows), np.array(maps)
 
+    @abstractmethod
     def _tables(self, u: Interval) -> Iterable[list[list[BoolArray]]]:
         """For each case and head the tables ``[alternative, place]``, one of which applies, of what may be chosen."""
-        raise NotImplementedError
 
     def _logits(self, u: Interval) -> Interval:
         shape = (len(u.lo), self.layer.n_heads, -1)
