@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -32,6 +34,9 @@ class Workers:
         if count == 1:
             return cls()
         if not dist.is_initialized():
+            # Optimisers import this module; imported later, with a group open, it would keep the group's threads alive beyond
+            # `leave`, and a thread that outlives the interpreter aborts the process.
+            importlib.import_module("torch._dynamo")
             dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
         return cls(dist.get_rank(), count)
 
@@ -48,9 +53,18 @@ class Workers:
             raise InvalidInputError(f"batch_size {len(batch.inputs)} is smaller than the number of processes, {self.count}.")
         return Batch(*(tensor[self.rank :: self.count] for tensor in batch))
 
-    def wrap(self, module: nn.Module) -> nn.Module:
-        """The module with gradients averaged over processes."""
-        return module if self.count == 1 else nn.parallel.DistributedDataParallel(module)
+    def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Replace every gradient by its sum over processes, in one message.
+
+        The models trained here are small, so overlapping messages with the backward pass, as torch's wrapper does, would
+        gain nothing, and that wrapper cannot be taken apart safely before the process group is closed.
+        """
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        if self.count == 1 or not gradients:
+            return
+        flat = self.total(torch.cat([gradient.flatten() for gradient in gradients]))
+        for gradient, summed in zip(gradients, flat.split([gradient.numel() for gradient in gradients]), strict=True):
+            gradient.copy_(summed.view_as(gradient))
 
     def total(self, values: Tensor) -> Tensor:
         """Sum over processes."""
@@ -64,6 +78,6 @@ class Workers:
             dist.barrier()
 
     def leave(self) -> None:
-        """Close the process group."""
+        """Close the process group; the last checkpoint made every process wait for the others."""
         if self.count > 1 and dist.is_initialized():
             dist.destroy_process_group()

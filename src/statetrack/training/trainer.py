@@ -77,7 +77,7 @@ class Trainer:
             if isinstance(module, Dropout):
                 module.generator = self.dropout
         self.optimizer = make_optimizer(self.model, self.config.optim)
-        self.objective = self.workers.wrap(Objective(self.model))
+        self.objective = Objective(self.model)
 
     def train(self, *, resumed: bool = False) -> Run:
         """Take all steps that are left."""
@@ -98,8 +98,6 @@ class Trainer:
             self._save()
             raise
         finally:
-            # The wrapper holds on to the process group, which must not be closed under it.
-            self.objective = Objective(self.model)
             self.workers.leave()
         return self.run
 
@@ -167,8 +165,8 @@ class Trainer:
         if not math.isfinite(loss_sum):
             self._fail(batch)
         self.optimizer.zero_grad(set_to_none=True)
-        # Workers average gradients, so each scales its sum by the number of workers to give the mean over all labels.
-        (outcome.loss * (self.workers.count / labels)).backward()
+        (outcome.loss / labels).backward()
+        self.workers.sum_gradients(self.model.parameters())
         if config.optim.clip:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.optim.clip)
         self.optimizer.step()
