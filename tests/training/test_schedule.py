@@ -122,5 +122,26 @@ def test_configuration_survives_json():
 
     config = TrainConfig("lstm", "parity", {"format": "slice"}, model=ModelConfig(d_model=8), lengths=LengthConfig(start=None))
     assert TrainConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
-    with pytest.raises(InvalidInputError, match="version"):
-        TrainConfig.from_dict({**config.to_dict(), "colour": "red"})
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"colour": "red"}, "colour is unknown"),
+        ({"steps": "many"}, "steps must be a whole number, got 'many'"),
+        ({"steps": True}, "steps must be a whole number"),
+        ({"optim": {"lr": None}}, r"optim\.lr must be a number"),
+        ({"optim": {"speed": 1}}, r"optim\.speed is unknown"),
+        ({"optim": 3}, "optim must hold names and values"),
+        ({"lengths": {"start": "short"}}, r"lengths\.start must be a whole number or null"),
+    ],
+)
+def test_edited_configurations_are_refused_by_name(change, told):
+    with pytest.raises(InvalidInputError, match=told):
+        TrainConfig.from_dict({**TrainConfig("lstm", "parity").to_dict(), **change})
+
+
+def test_numbers_may_be_whole_and_names_may_be_left_out():
+    assert TrainConfig.from_dict({"layer": "lstm", "task": "parity", "optim": {"lr": 1}}).optim.lr == 1
+    with pytest.raises(InvalidInputError, match="task is missing"):
+        TrainConfig.from_dict({"layer": "lstm"})

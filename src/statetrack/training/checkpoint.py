@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from statetrack.errors import RunError
+from statetrack.errors import InvalidInputError, RunError
 from statetrack.training.curriculum import Curriculum
 from statetrack.training.files import new_folder, read_json, write_json
+from statetrack.training.reading import from_plain
 
 _KEEP = 2
 
@@ -42,12 +43,12 @@ class Progress:
     finished: bool = False
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Progress:
+    def from_dict(cls, data: Any) -> Progress:
         """The inverse of ``dataclasses.asdict``."""
-        known = {f.name for f in fields(cls)}
-        if set(data) != known:
-            raise RunError("The checkpoint was written by another version of statetrack and cannot be continued.")
-        return cls(**{**data, "curriculum": Curriculum(**data["curriculum"])})
+        try:
+            return from_plain(cls, data)
+        except InvalidInputError as error:
+            raise RunError(f"The checkpoint cannot be continued by this version of statetrack: {error}") from error
 
 
 def save_checkpoint(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> Path:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from statetrack.errors import InvalidInputError
 from statetrack.layers.diagonal_generators import checked
 from statetrack.models import ModelConfig
+from statetrack.training.reading import from_plain
 
 Schedule = Literal["cosine", "hold-decay"]
 
@@ -155,10 +156,6 @@ class TrainConfig:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> TrainConfig:
-        """The inverse of ``to_dict``. Raises ``InvalidInputError`` for fields this version does not know."""
-        parts = {"model": ModelConfig, "optim": OptimConfig, "lengths": LengthConfig, "evaluation": EvalConfig}
-        try:
-            return cls(**{key: parts[key](**value) if key in parts else value for key, value in data.items()})
-        except TypeError as error:
-            raise InvalidInputError(f"The configuration does not fit this version: {error}.") from error
+    def from_dict(cls, data: Any) -> TrainConfig:
+        """The inverse of ``to_dict``. Raises ``InvalidInputError`` for names or types this version does not know."""
+        return from_plain(cls, data)

@@ -74,9 +74,10 @@ class Run:
                 f"({statetrack.__version__}) cannot read."
             )
         try:
-            return cls(path, TrainConfig.from_dict(stored["config"]))
+            return cls(path, TrainConfig.from_dict(stored.get("config")))
         except InvalidInputError as error:
-            raise RunError(f"{path} was written by statetrack {stored.get('statetrack')}. {error}") from error
+            written = stored.get("statetrack", "an unknown version")
+            raise RunError(f"{path / 'config.json'} (written by statetrack {written}) cannot be read: {error}") from error
 
     @cached_property
     def task(self) -> Task:
