@@ -47,7 +47,8 @@ def word_config(layer: str, group: str, alphabet: str, seed: int) -> TrainConfig
     """Settings of one run of the ``cpu`` preset: one layer, whose heads have a place for each element of the group.
 
     The dictionary has three entries for each letter. With barely one, training on S5 comes to rest where some letters lead a few
-    states astray. Many letters mean many transitions, each of which a batch shows rarely: they get larger batches and steps.
+    states astray. Many letters mean many transitions, each of which a batch shows rarely: they get larger batches, and a rate
+    that begins high, as the first selections need, and falls all the time, without which longer words undo them again.
     """
     task_options = {"group": group, "alphabet": alphabet, "label": "last"}
     letters = make_task("group-word", **task_options).vocab_size - 1
@@ -58,15 +59,12 @@ def word_config(layer: str, group: str, alphabet: str, seed: int) -> TrainConfig
         task_options=task_options,
         layer_options={"d_state": 128, "dictionary_size": max(12, 3 * letters)},
     )
+    lengths = LengthConfig(low=1, high=40, start=3, threshold=0.9, retreat=0.5)
+    config = replace(config, lengths=lengths, evaluation=EvalConfig(every=100), steps=6000, restart_after=None)
     if letters > _MANY:
-        config = replace(config, batch_size=512, optim=replace(config.optim, lr=5e-3))
-    return replace(
-        config,
-        lengths=LengthConfig(low=1, high=40, start=2 if letters > _MANY else 3, threshold=0.9, retreat=0.5),
-        evaluation=EvalConfig(every=100),
-        steps=6000,
-        restart_after=None,
-    )
+        falling = replace(config.optim, lr=5e-3, min_lr=1e-4, schedule="cosine", warmup=1 / 30)
+        config = replace(config, batch_size=512, steps=3000, optim=falling, lengths=replace(lengths, start=2))
+    return config
 
 
 @register("group-words")
