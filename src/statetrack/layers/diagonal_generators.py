@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from statetrack.errors import InvalidInputError
+from statetrack.layers.phase_choice import checked_levels, choose_root
 from statetrack.layers.precision import KeepsFloat32, at_least_float32
 
 Generator = Literal["mlp", "affine", "decay_phase"]
@@ -53,6 +54,10 @@ class DiagonalGenerator(KeepsFloat32):
             it is raised to the power ``1 - progress``, so that it is exactly 1 when training ends.
         hidden: width of the MLPs' hidden layer as a multiple of ``H N``.
         magnitude_bias: initial bias of the modulus logits; None keeps ``nn.Linear``'s.
+        phase_levels: Q, phases are picked among the multiples of ``2 pi / Q``; None allows all.
+
+    Raises:
+        InvalidInputError: an unknown choice, fewer than 2 levels, or levels for a real field.
     """
 
     progress: Tensor
@@ -68,8 +73,12 @@ class DiagonalGenerator(KeepsFloat32):
         modulus: Modulus = "sigmoid",
         hidden: int = 2,
         magnitude_bias: float | None = None,
+        phase_levels: int | None = None,
     ) -> None:
         super().__init__()
+        self.levels = checked_levels(phase_levels)
+        if phase_levels is not None and field == "real":
+            raise InvalidInputError("phase_levels needs d_field='complex'; a real diagonal has no phases.")
         self.kind = checked("d_generator", kind, Generator)
         self.field = checked("d_field", field, Field)
         self.modulus = checked("modulus", modulus, Modulus)
@@ -87,14 +96,18 @@ class DiagonalGenerator(KeepsFloat32):
             elif magnitude_bias is not None:
                 nn.init.constant_(_last_bias(self.magnitude), magnitude_bias)
         if field == "complex":
-            self.phase = _network("affine" if kind == "decay_phase" else kind, d_model, hidden * size, size)
+            out = size if phase_levels is None else size * phase_levels
+            self.phase = _network("affine" if kind == "decay_phase" else kind, d_model, hidden * size, out)
         self.register_buffer("progress", torch.zeros(()))
 
     def forward(self, u: Tensor) -> Tensor:
         modulus = self._modulus(u)
         if self.phase is None:
             return modulus.unflatten(-1, self.shape)
-        phase = self.phase(u).float() if u.dtype != torch.float64 else self.phase(u)
+        phase = at_least_float32(self.phase(u))
+        if self.levels is not None:
+            root = choose_root(phase.unflatten(-1, (*self.shape, self.levels)))
+            return modulus.to(phase.dtype).unflatten(-1, self.shape) * root
         if self.kind != "decay_phase":
             phase = 2 * math.pi * phase.sigmoid()
         return torch.polar(modulus.to(phase.dtype), phase).unflatten(-1, self.shape)

@@ -13,8 +13,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from statetrack.errors import InvalidInputError
 from statetrack.layers.float32_linear import Float32Linear
+from statetrack.layers.phase_choice import checked_levels, roots_of_unity
 from statetrack.layers.precision import KeepsFloat32
 from statetrack.structures import Diagonal
 
@@ -38,9 +38,7 @@ class Rotations(KeepsFloat32):
         self, d_input: int, n_heads: int, d_state: int, *, scale: float = 1.0, offset: bool = False, levels: int | None = None
     ) -> None:
         super().__init__()
-        if levels is not None and levels < 2:
-            raise InvalidInputError(f"phase_levels must be at least 2, or None for any phase; got {levels}.")
-        self.shape, self.scale, self.levels = (n_heads, d_state), scale, levels
+        self.shape, self.scale, self.levels = (n_heads, d_state), scale, checked_levels(levels)
         self.linear = Float32Linear(d_input, n_heads * d_state, bias=False)
         start = torch.empty(n_heads, d_state).uniform_(-math.pi, math.pi)
         self.offset = nn.Parameter(start) if offset else None
@@ -54,8 +52,6 @@ class Rotations(KeepsFloat32):
         if self.levels is None:
             return Diagonal(torch.polar(torch.ones_like(theta), theta))
         # Values come from a table, so that there are no more than Q of them; the second factor is 1 and carries the gradient.
-        turns = 2 * math.pi / self.levels * torch.arange(self.levels, dtype=torch.float64, device=x.device)
         nearest = (theta.detach() * (self.levels / (2 * math.pi))).round().long() % self.levels
         slack = torch.polar(torch.ones_like(theta), theta - theta.detach())
-        circle = torch.polar(torch.ones_like(turns), turns).to(slack.dtype)
-        return Diagonal(circle[nearest] * slack)
+        return Diagonal(roots_of_unity(self.levels, theta)[nearest] * slack)

@@ -45,6 +45,7 @@ class SelectiveOptions(TypedDict, total=False):
     d_hidden: int
     modulus: Modulus
     magnitude_bias: float | None
+    phase_levels: int | None
     additive_input: bool
     initial_state: InitialState
     readout: Readout
@@ -64,6 +65,8 @@ class SelectiveLayer(Layer):
         d_hidden: hidden width of the MLPs as a multiple of ``H N``.
         modulus: of D: ``"sigmoid"`` (below 1), ``"unit"`` (1) or ``"annealed"`` (from the first to the second in training).
         magnitude_bias: initial bias of the modulus logits; None keeps that of a linear layer.
+        phase_levels: Q, picks phases among the multiples of ``2 pi / Q``; with ``modulus="unit"`` the transitions then generate a
+            finite monoid. None allows all phases.
         additive_input: whether ``B u_t`` is added.
         initial_state: ``"first"`` (``e_1``), ``"zero"`` or ``"learned"``.
         readout: ``"affine"``, ``"real"`` (``Re(C x)``), ``"mlp"`` or ``"gated"``.
@@ -85,6 +88,7 @@ class SelectiveLayer(Layer):
         d_hidden: int = 2,
         modulus: Modulus = "sigmoid",
         magnitude_bias: float | None = 3.0,
+        phase_levels: int | None = None,
         additive_input: bool = True,
         initial_state: InitialState = "first",
         readout: Readout = "affine",
@@ -110,6 +114,7 @@ class SelectiveLayer(Layer):
             modulus=modulus,
             hidden=d_hidden,
             magnitude_bias=magnitude_bias,
+            phase_levels=phase_levels,
         )
         size = n_heads * d_state
         self.input = nn.Linear(d_model, 2 * size if self.is_complex else size, bias=False) if additive_input else None

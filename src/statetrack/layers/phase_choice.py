@@ -1,0 +1,43 @@
+"""Phases picked from finitely many: what turns a diagonal layer of modulus 1 into a finite machine.
+
+    D = r_q ,   q = argmax_k l_k(u) ,   r_k = exp(2 pi i k / Q)
+
+Letters: Q = ``levels``, ``l (..., Q)`` logits, ``r`` the Q-th roots of unity. Forward values are exact roots; gradients are those
+of the mean root under ``softmax(s l)``, straight through. A choice learns where a rounded angle does not: an angle has to pass
+through all roots between two, and its gradient grows with the length of the word. Source: this library's; straight-through
+choice as in Flash PD-SSM (arXiv 2605.19150).
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from statetrack.errors import InvalidInputError
+from statetrack.layers.precision import at_least_float32
+from statetrack.scan import straight_through
+
+_SHARPNESS = 4.0
+"""s: logits of a fresh network are small; sharpened, the surrogate's mean root is not near 0."""
+
+
+def checked_levels(levels: int | None) -> int | None:
+    """``levels``, if there can be that many phases. Raises ``InvalidInputError``."""
+    if levels is not None and levels < 2:
+        raise InvalidInputError(f"phase_levels must be at least 2, or None for any phase; got {levels}.")
+    return levels
+
+
+def roots_of_unity(levels: int, like: Tensor) -> Tensor:
+    """``(Q,)`` complex, computed in double precision, in the precision and on the device of ``like``, which is real."""
+    turns = 2 * math.pi / levels * torch.arange(levels, dtype=torch.float64, device=like.device)
+    return torch.polar(torch.ones_like(turns), turns).to(like.dtype.to_complex())
+
+
+def choose_root(logits: Tensor) -> Tensor:
+    """Roots of unity ``(...)``, complex, from logits ``(..., Q)``."""
+    logits = at_least_float32(logits)
+    roots = torch.view_as_real(roots_of_unity(logits.shape[-1], logits))
+    return torch.view_as_complex(straight_through(logits, -1, 1 / _SHARPNESS) @ roots)
