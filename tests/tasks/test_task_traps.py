@@ -69,7 +69,8 @@ def test_the_operators_do_not_run_out_after_the_first_length(name: str) -> None:
 def test_only_the_given_generator_is_read(name: str) -> None:
     task = make_task(name)
     before = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state()  # noqa: NPY002
-    one, same, other = (task.sample(6, 12, np.random.default_rng(seed)) for seed in (1, 1, 2))
+    length = max(12, task.min_length)
+    one, same, other = (task.sample(6, length, np.random.default_rng(seed)) for seed in (1, 1, 2))
     after = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state()  # noqa: NPY002
     assert before[:2] == after[:2] and torch.equal(before[2], after[2])
     assert torch.equal(one.inputs, same.inputs) and not torch.equal(one.inputs, other.inputs)

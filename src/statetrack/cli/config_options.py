@@ -12,7 +12,7 @@ from statetrack.cli.options import parse_known, section
 from statetrack.layers import layer_options, layers, names_of
 from statetrack.recipes.defaults import default_config
 from statetrack.tasks import task_options, tasks
-from statetrack.training import TrainConfig
+from statetrack.training import TrainConfig, constructed
 
 _PARTS = ("model", "lengths", "optim", "evaluation")
 _NAMED = ("layer", "task", "task_options", "seed", *_PARTS)
@@ -43,6 +43,11 @@ def parse_config(
         # Defaults may depend on what was chosen, so they are asked for again and the rest is read over them.
         of_layer, of_task = (_picked(parsed, part, names) for part, names in chosen.items())
         defaults = default_config(layer, task, seed=seed, layer_options=of_layer, task_options=of_task)
+        cls = _options_class(defaults, extra)
+        parsed, rest = parse_known(cls, argv, prog)
+    if parsed.init != "random":
+        # The construction says what the stack is; an option that says otherwise stands, and is refused before the run.
+        defaults = constructed(replace(defaults, init=parsed.init))
         cls = _options_class(defaults, extra)
         parsed, rest = parse_known(cls, argv, prog)
     return _config(defaults, parsed), parsed, rest, cls

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from torch import Tensor, nn
 
@@ -12,6 +12,9 @@ from statetrack.errors import InvalidInputError
 from statetrack.layers import Layer, make_stack
 from statetrack.layers.diagonal_generators import checked
 from statetrack.models.blocks import Block, Norm
+from statetrack.models.decoder import LastDecoder
+
+ReadAt = Literal["each", "last"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,8 @@ class ModelConfig:
         residual: add each block's input to its output.
         feedforward: hidden width of a feed-forward after each layer as a multiple of ``d_model``; 0 for none.
         dropout: rate in [0, 1).
+        read_at: ``"each"`` position gives its own scores; with ``"last"`` all scores are decoded from what the last position
+            holds, as in an auto-encoder, and the rows of a batch need one length.
         layer: options of the layer, see ``statetrack list layers``.
     """
 
@@ -34,6 +39,7 @@ class ModelConfig:
     residual: bool = False
     feedforward: int = 0
     dropout: float = 0.0
+    read_at: ReadAt = "each"
     layer: dict[str, Any] = field(default_factory=dict)
 
 
@@ -54,6 +60,7 @@ class Tagger(nn.Module):
     def __init__(self, layer: str, vocab_size: int, n_classes: int, config: ModelConfig) -> None:
         super().__init__()
         checked("norm", config.norm, Norm)
+        checked("read_at", config.read_at, ReadAt)
         if config.n_layers < 1 or config.d_model < 1 or vocab_size < 1 or n_classes < 1:
             raise InvalidInputError(
                 "n_layers, d_model, vocab_size and n_classes must be at least 1; got "
@@ -76,6 +83,7 @@ class Tagger(nn.Module):
             for built in make_stack(layer, config.n_layers, config.d_model, **config.layer)
         )
         self.norm = nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
+        self.decoder = LastDecoder(config.d_model) if config.read_at == "last" else None
         self.head = nn.Linear(config.d_model, n_classes)
 
     @property
@@ -99,11 +107,17 @@ class Tagger(nn.Module):
         """What the head reads, ``(B, L, d_model)``, and the states."""
         if tokens.ndim != 2:
             raise InvalidInputError(f"tokens need shape (B, L), got {tuple(tokens.shape)}.")
+        if self.decoder is not None and any(value is not None for value in where.values()):
+            raise InvalidInputError(
+                "A model that reads at the last position takes rows of one length, without mask or cu_seqlens."
+            )
         x = self.embedding(tokens)
         out = []
         for i, block in enumerate(self.blocks):
             x, state = block(x, None if states is None else states[i], **where)
             out.append(state)
+        if self.decoder is not None:
+            x = self.decoder(x)
         return self.norm(x), out
 
     def initial_state(self, batch_size: int) -> list[Any]:

@@ -57,10 +57,27 @@ def default_config(
         config = _selective(layer, task, built)
     else:
         config = _nonlinear(layer, task) if layer in _NONLINEAR else _other(layer, task, names)
-    lengths = replace(config.lengths, low=max(config.lengths.low, built.min_length))
     n_layers = max(config.model.n_layers, len(names))
     model = replace(config.model, n_layers=n_layers, layer={**config.model.layer, **(layer_options or {})})
-    return replace(config, model=model, lengths=lengths, seed=seed, task_options=task_options)
+    config = replace(config, model=replace(model, read_at=built.read_at), seed=seed, task_options=task_options)
+    return replace(config, **_lengths(config, built))
+
+
+def _lengths(config: TrainConfig, task: Task) -> dict[str, Any]:
+    """The lengths of training and validation, made to fit what the task can make."""
+    lengths, held_out = config.lengths, config.evaluation
+    low = max(lengths.low, task.min_length)
+    high = max(lengths.high, low)
+    if task.read_at == "last":
+        return {
+            "lengths": replace(lengths, low=high, high=high, start=None),
+            "evaluation": replace(held_out, low=high, high=high),
+        }
+    shortest = max(held_out.low, low)
+    return {
+        "lengths": replace(lengths, low=low, high=high, start=None if lengths.start is None else max(lengths.start, low)),
+        "evaluation": replace(held_out, low=shortest, high=max(held_out.high, shortest)),
+    }
 
 
 def _selective(layer: str, task: str, built: Task) -> TrainConfig:

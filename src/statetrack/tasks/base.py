@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -48,7 +48,11 @@ class Task(ABC):
     chance: float
     automaton: Automaton | None = None
     """The exact automaton over the input tokens: its output after the last token read equals the target there."""
+    ceiling: float | None = 1.0
+    """The best accuracy on held-out sequences that anything can reach in expectation; None where it is not known."""
     min_length: int = 1
+    read_at: ClassVar[Literal["each", "last"]] = "each"
+    """Where a model should read its answers: see ``ModelConfig.read_at``."""
     summary: ClassVar[str]
     source: ClassVar[str]
 
@@ -65,3 +69,11 @@ class Task(ABC):
         Raises:
             InvalidInputError: a length that the format cannot make.
         """
+
+    def held_out(self) -> Task:
+        """The task as validation and test see it: itself, unless training has more labels, other words or a limited set."""
+        return self
+
+    def ceiling_at(self, length: int) -> float | None:
+        """``ceiling`` at one length, where it depends on the length."""
+        return self.ceiling

@@ -18,6 +18,13 @@ def whole_number(name: str, value: object, low: int) -> int:
     return int(value)
 
 
+def share(name: str, value: object) -> float:
+    """``value`` as a float. Raises ``InvalidInputError`` unless it is a number from 0 to 1."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.floating)) or not 0 <= value <= 1:
+        raise InvalidInputError(f"{name} must be a number from 0 to 1, got {value!r}.")
+    return float(value)
+
+
 def truth_value(name: str, value: object) -> bool:
     """``value`` as a bool. Raises ``InvalidInputError`` for anything but true and false."""
     if not isinstance(value, (bool, np.bool_)):

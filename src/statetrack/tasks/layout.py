@@ -72,3 +72,20 @@ class Layout:
         targets[rows, lengths - 1] = values + self.first_class
         mask[rows, lengths - 1] = True
         return Batch(*(torch.from_numpy(array) for array in (inputs, targets, mask, lengths)))
+
+
+def batch_of(inputs: IntArray, targets: IntArray, mask: npt.NDArray[np.bool_], lengths: IntArray, padding: int) -> Batch:
+    """A batch from arrays ``(B, W)`` in which what lies right of a row's length, and targets off the mask, do not matter.
+
+    Args:
+        inputs: token ids.
+        targets: class ids.
+        mask: where they are asked for.
+        lengths: ``(B,)`` number of tokens of each row; columns beyond the longest are cut off.
+        padding: token right of a row.
+    """
+    width = int(lengths.max())
+    inside = np.arange(width) < lengths[:, None]
+    mask = mask[:, :width] & inside
+    arrays = np.where(inside, inputs[:, :width], padding), np.where(mask, targets[:, :width], 0), mask, lengths
+    return Batch(*(torch.from_numpy(np.ascontiguousarray(array)) for array in arrays))

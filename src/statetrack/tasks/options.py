@@ -12,7 +12,7 @@ from statetrack.tasks.base import Task, tasks
 def task_options(name: str) -> dict[str, tuple[Any, Any]]:
     """The options of a task by name, each with its annotation and default.
 
-    Annotations are ``int``, ``str``, ``bool``, a ``Literal`` of strings, or one of these or None.
+    Annotations are ``int``, ``float``, ``str``, ``bool``, a ``Literal`` of strings, or one of these or None.
 
     Raises:
         UnknownNameError: no task has this name.

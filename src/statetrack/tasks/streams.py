@@ -62,6 +62,8 @@ def uniform_lengths(batch_size: int, low: int, high: int, generator: np.random.G
 def fixed_set(task: Task, n: int, low: int, high: int, seed: int, split: Split, batch_size: int) -> Iterator[Batch]:
     """An evaluation set of ``n`` rows with uniform lengths in ``low .. high``, the same rows for every ``batch_size``.
 
+    Validation and test rows are those of ``task.held_out()``.
+
     The shortest rows come first, so that batches hold little padding. Rows are made when they are asked for, as many at a time as
     fit into a few hundred megabytes, so that very long ones can be tested too.
 
@@ -70,6 +72,7 @@ def fixed_set(task: Task, n: int, low: int, high: int, seed: int, split: Split, 
     """
     batch_size = whole_number("batch_size", batch_size, low=1)
     generator = stream(seed, split)
+    task = task if split == "train" else task.held_out()
     lengths = np.sort(uniform_lengths(n, low, high, generator))
     at_once = max(1, _TOKENS_AT_ONCE // max(1, high))
     return _batches(task, lengths, generator, batch_size, at_once)

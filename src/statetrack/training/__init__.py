@@ -2,6 +2,18 @@
 
 from statetrack.training.config import EvalConfig, LengthConfig, OptimConfig, TrainConfig
 from statetrack.training.run import Run, build_model
+from statetrack.training.start import constructed
 from statetrack.training.trainer import Observer, resume, train
 
-__all__ = ["EvalConfig", "LengthConfig", "Observer", "OptimConfig", "Run", "TrainConfig", "build_model", "resume", "train"]
+__all__ = [
+    "EvalConfig",
+    "LengthConfig",
+    "Observer",
+    "OptimConfig",
+    "Run",
+    "TrainConfig",
+    "build_model",
+    "constructed",
+    "resume",
+    "train",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ from statetrack.models import ModelConfig
 from statetrack.training.reading import from_plain
 
 Schedule = Literal["cosine", "hold-decay"]
+Init = Literal["random", "exact", "near-exact"]
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,8 @@ class TrainConfig:
         optim: optimiser and schedule.
         lengths: lengths and curriculum.
         evaluation: validation.
+        init: start from ``"random"`` weights, from the ``"exact"`` ones of ``statetrack.theory.construct``, or ``"near-exact"``.
+        init_scale: noise of ``"near-exact"``, relative to the root mean square of each parameter's non-zero entries.
         seed: of initialisation, data and dropout.
         steps: most steps that may be taken.
         batch_size: words per step, over all processes.
@@ -117,6 +121,8 @@ class TrainConfig:
     optim: OptimConfig = field(default_factory=OptimConfig)
     lengths: LengthConfig = field(default_factory=LengthConfig)
     evaluation: EvalConfig = field(default_factory=EvalConfig)
+    init: Init = "random"
+    init_scale: float = 0.01
     seed: int = 0
     steps: int = 3000
     batch_size: int = 128
@@ -127,6 +133,9 @@ class TrainConfig:
     def validate(self) -> None:
         """Raise ``InvalidInputError`` for values no run can have."""
         checked("schedule", self.optim.schedule, Schedule)
+        checked("init", self.init, Init)
+        if not (math.isfinite(self.init_scale) and self.init_scale >= 0):
+            raise InvalidInputError(f"init_scale must be finite and at least 0, got {self.init_scale}.")
         positive = {
             "steps": self.steps,
             "batch_size": self.batch_size,
@@ -144,6 +153,11 @@ class TrainConfig:
             raise InvalidInputError(f"seed must lie in 0 .. 2**64 - 1, got {self.seed}.")
         if not 1 <= self.lengths.low <= self.lengths.high:
             raise InvalidInputError(f"lengths must satisfy 1 <= low <= high, got {self.lengths.low}..{self.lengths.high}.")
+        one_length = self.lengths.low == self.lengths.high and self.evaluation.low == self.evaluation.high
+        if self.model.read_at == "last" and not one_length:
+            raise InvalidInputError(
+                "A model that reads at the last position (read_at) needs lengths.low = lengths.high and the same of evaluation."
+            )
         if self.lengths.start is not None and not self.lengths.low <= self.lengths.start:
             raise InvalidInputError(f"lengths.start {self.lengths.start} lies below lengths.low {self.lengths.low}.")
         if not self.lengths.growth > 1:

@@ -62,7 +62,7 @@ def count_correct(model: Tagger, batch: Batch) -> tuple[int, int]:
 
 
 def _streams(model: Tagger) -> bool:
-    return all(layer.traits.streams for layer in model.layers)
+    return model.decoder is None and all(layer.traits.streams for layer in model.layers)
 
 
 def _hits(model: Tagger, features: Tensor, targets: Tensor, mask: Tensor) -> Tensor:

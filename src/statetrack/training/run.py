@@ -27,9 +27,13 @@ _FORMAT = 1
 def build_model(config: TrainConfig, task: Task, attempt: int = 0) -> Tagger:
     """The model of a run with its initial weights; the global random state is left as it was."""
     with torch.random.fork_rng(devices=[]):
-        # torch's generator reads 32 bits of a seed, so seed and attempt are hashed into that many.
-        torch.manual_seed(int(np.random.SeedSequence([config.seed, attempt]).generate_state(1)[0]))
+        torch.manual_seed(weights_seed(config, attempt))
         return Tagger(config.layer, task.vocab_size, task.n_classes, config.model)
+
+
+def weights_seed(config: TrainConfig, attempt: int = 0) -> int:
+    """Seed of a run's initial weights: torch's generator reads 32 bits, so seed and attempt are hashed into that many."""
+    return int(np.random.SeedSequence([config.seed, attempt]).generate_state(1)[0])
 
 
 class Run:

@@ -9,7 +9,7 @@ from statetrack.errors import InvalidInputError
 from statetrack.layers import pattern_options
 from statetrack.tasks import make_task, task_options
 from statetrack.training.config import TrainConfig
-from statetrack.training.run import build_model
+from statetrack.training.start import initial_model
 
 
 def settings(config: TrainConfig) -> dict[str, Any]:
@@ -55,4 +55,4 @@ def check(config: TrainConfig) -> None:
             )
     if config.evaluation.low > config.evaluation.high:
         raise InvalidInputError(f"evaluation.low {config.evaluation.low} lies above evaluation.high {config.evaluation.high}.")
-    build_model(config, task)
+    initial_model(config, task)

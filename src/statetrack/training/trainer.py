@@ -23,7 +23,8 @@ from statetrack.training.interrupt import StopRequest
 from statetrack.training.lock import locked
 from statetrack.training.objective import Objective
 from statetrack.training.optim import learning_rate, make_optimizer, progress
-from statetrack.training.run import Run, build_model
+from statetrack.training.run import Run
+from statetrack.training.start import initial_model
 
 Observer = Callable[[dict[str, Any]], None]
 """Called after every step with its record: step, steps, loss, accuracy, longest, lr, and validation where there was one."""
@@ -71,7 +72,7 @@ class Trainer:
 
     def _build(self) -> None:
         """Model, optimiser and objective with the initial weights of the present attempt."""
-        self.model = build_model(self.config, self.run.task, self.progress.attempt)
+        self.model = initial_model(self.config, self.run.task, self.progress.attempt)
         self.dropout = torch.Generator()
         for module in self.model.modules():
             if isinstance(module, Dropout):
