@@ -20,14 +20,16 @@ class Benchmark:
     """One entry of ``statetrack bench``.
 
     Attributes:
-        measure: ``(quick, note)`` to a report.
+        measure: ``(quick, note, **sizes)`` to a report.
         tables: rich tables of a report.
         figure: a matplotlib figure of a report.
+        sizes: names of the sizes that it can be given.
     """
 
-    measure: Callable[[bool, Note], Report]
+    measure: Callable[..., Report]
     tables: Callable[[Report], list[Any]]
     figure: Callable[[Report], Any]
+    sizes: tuple[str, ...] = ()
 
 
 benchmarks: Registry[Benchmark] = Registry("benchmark", "statetrack.bench")

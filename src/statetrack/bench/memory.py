@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
-import torch
 
 from statetrack.bench.base import Benchmark, Note, Report, benchmarks
-from statetrack.errors import RunError
+from statetrack.bench.probe import run_probe
 
 _ROWS, _D_MODEL, _D_STATE, _DICTIONARY = 4, 128, 128, 32
 _LENGTHS = (2048, 4096, 8192, 16384)
@@ -56,17 +51,7 @@ def measure_lengths(
 
 
 def _run_probe(settings: dict[str, int]) -> dict[str, Any]:
-    threads = str(torch.get_num_threads())
-    done = subprocess.run(
-        [sys.executable, "-m", "statetrack.bench.memory_probe", json.dumps(settings)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": threads},
-    )
-    if done.returncode:
-        last = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
-        raise RunError(f"A training step of {settings['length']} tokens could not be measured: {last[0]}")
-    return json.loads(done.stdout)
+    return run_probe("statetrack.bench.memory_probe", settings, f"A training step of {settings['length']} tokens")
 
 
 def _fit(entries: list[dict[str, Any]], states_per_token: int) -> dict[str, float]:

@@ -5,17 +5,24 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from statetrack.bench.base import Report, benchmarks
+from statetrack.bench.base import Benchmark, Report, benchmarks
 from statetrack.bench.machine import machine
-from statetrack.errors import MissingExtraError, RunError
+from statetrack.errors import InvalidInputError, MissingExtraError, RunError
 from statetrack.training.files import write_json
 
 
 def run_bench(
-    name: str, *, quick: bool = False, json_path: Path | None = None, out: Path | None = None, as_json: bool = False
+    name: str,
+    *,
+    quick: bool = False,
+    json_path: Path | None = None,
+    out: Path | None = None,
+    as_json: bool = False,
+    sizes: Mapping[str, int] | None = None,
 ) -> int:
     """Run a benchmark; what it found goes to standard output, what it is doing to standard error.
 
@@ -25,17 +32,20 @@ def run_bench(
         json_path: file for the report.
         out: folder for the report and its figure, ``bench_<name>_cpu`` with the endings ``json``, ``svg`` and ``png``.
         as_json: print one JSON object in place of tables.
+        sizes: to measure instead of the benchmark's own, such as ``{"width": 128}``.
 
     Returns:
         0, or 1 if something failed its check and was left out.
 
     Raises:
         UnknownNameError: no benchmark has that name.
+        InvalidInputError: a size that this benchmark does not take, or one below 1.
         RunError: a file that cannot be written.
     """
     benchmark = benchmarks.get(name)
+    sizes = _checked_sizes(name, benchmark, sizes or {})
     progress = _Progress()
-    report = _rounded({"benchmark": name, "quick": quick, "machine": machine(), **benchmark.measure(quick, progress)})
+    report = _rounded({"benchmark": name, "quick": quick, "machine": machine(), **benchmark.measure(quick, progress, **sizes)})
     progress.end()
     stem = f"bench_{name}_cpu"
     for path in [json_path] if out is None else [json_path, out / f"{stem}.json"]:
@@ -50,6 +60,16 @@ def run_bench(
     for refused in report["refused"]:
         print(f"not reported, because its check against the reference failed: {refused}", file=sys.stderr)
     return 1 if report["refused"] else 0
+
+
+def _checked_sizes(name: str, benchmark: Benchmark, sizes: Mapping[str, int]) -> Mapping[str, int]:
+    for size, value in sizes.items():
+        if size not in benchmark.sizes:
+            takes = ", ".join(f"--{known}" for known in benchmark.sizes) or "no sizes"
+            raise InvalidInputError(f"bench {name} takes {takes}; got --{size}.")
+        if value < 1:
+            raise InvalidInputError(f"--{size} must be at least 1; got {value}.")
+    return sizes
 
 
 def _rounded(value: Any) -> Any:

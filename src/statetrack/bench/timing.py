@@ -48,14 +48,14 @@ def take_turns(contenders: Mapping[str, Callable[[], object]], budget: float) ->
         contenders: what to call, by name.
         budget: seconds per contender; one that has used it up sits out, but each takes 5 rounds, or 3 if one call is over budget.
     """
-    least = {name: 5 if _seconds(call) <= budget else 3 for name, call in contenders.items()}
+    least = {name: 5 if seconds(call) <= budget else 3 for name, call in contenders.items()}
     found = {name: Timing() for name in contenders}
     for i in range(_MOST):
         active = [name for name in contenders if i < least[name] or sum(found[name].rounds.values()) < budget]
         if not active:
             break
         for name in active if i % 2 == 0 else reversed(active):
-            found[name].rounds[i] = _seconds(contenders[name])
+            found[name].rounds[i] = seconds(contenders[name])
     return found
 
 
@@ -64,7 +64,8 @@ def clock() -> str:
     return "cpu" if torch.get_num_threads() == 1 else "wall"
 
 
-def _seconds(call: Callable[[], object]) -> float:
+def seconds(call: Callable[[], object]) -> float:
+    """How long a call takes, by ``clock``."""
     now = time.thread_time if clock() == "cpu" else time.perf_counter
     began = now()
     call()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
@@ -22,6 +22,9 @@ class BenchOptions:
         json: print one JSON object in place of the table.
         save: also write the JSON to this file.
         out: folder for figures.
+        width: of the layers, for layer and decode.
+        batch: rows, for layer and decode.
+        length: tokens per row, for layer and decode.
     """
 
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
@@ -29,10 +32,18 @@ class BenchOptions:
     json: Flag = False
     save: Path | None = None
     out: Path | None = None
+    width: int | None = None
+    batch: int | None = None
+    length: int | None = None
 
 
 def run(argv: list[str]) -> int:
     """Run the command."""
     options = parse(BenchOptions, argv, "statetrack bench")
-    code: int = run_bench(options.name, quick=options.quick, json_path=options.save, out=options.out, as_json=options.json)
+    given = {name: getattr(options, name) for name in ("width", "batch", "length")}
+    sizes = {name: size for name, size in given.items() if size is not None}
+    rest: dict[str, Any] = {"sizes": sizes} if sizes else {}
+    code: int = run_bench(
+        options.name, quick=options.quick, json_path=options.save, out=options.out, as_json=options.json, **rest
+    )
     return code
