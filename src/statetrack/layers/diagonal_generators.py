@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from statetrack.errors import InvalidInputError
 from statetrack.layers.phase_choice import checked_levels, choose_root
 from statetrack.layers.precision import KeepsFloat32, at_least_float32
+from statetrack.scan.parts import polar_diagonal
 
 Generator = Literal["mlp", "affine", "decay_phase"]
 Field = Literal["complex", "real"]
@@ -101,27 +102,40 @@ class DiagonalGenerator(KeepsFloat32):
         self.register_buffer("progress", torch.zeros(()))
 
     def forward(self, u: Tensor) -> Tensor:
-        modulus = self._modulus(u)
         if self.phase is None:
-            return modulus.unflatten(-1, self.shape)
+            return self._modulus(u).unflatten(-1, self.shape)
         phase = at_least_float32(self.phase(u))
         if self.levels is not None:
             root = choose_root(phase.unflatten(-1, (*self.shape, self.levels)))
-            return modulus.to(phase.dtype).unflatten(-1, self.shape) * root
-        if self.kind != "decay_phase":
-            phase = 2 * math.pi * phase.sigmoid()
-        return torch.polar(modulus.to(phase.dtype), phase).unflatten(-1, self.shape)
+            return self._modulus(u).to(phase.dtype).unflatten(-1, self.shape) * root
+        decay, rate = self._decay(u)
+        given = polar_diagonal(decay, rate, phase, rising=self.rising, turns=self.kind != "decay_phase")
+        return given.unflatten(-1, self.shape)
 
     def _modulus(self, u: Tensor) -> Tensor:
-        size = self.shape[0] * self.shape[1]
-        if self.magnitude is None:
+        decay, rate = self._decay(u)
+        if decay is None:
+            size = self.shape[0] * self.shape[1]
             return u.new_ones(*u.shape[:-1], size, dtype=torch.promote_types(u.dtype, torch.float32))
-        logits = self.magnitude(u)
-        logits = at_least_float32(logits)
-        if self.kind == "decay_phase":
-            log_modulus = -nn.functional.softplus(logits) * self.a_log.to(logits.dtype).exp()
-        else:
-            log_modulus = nn.functional.logsigmoid(logits)
-        if self.modulus == "annealed":
-            log_modulus = log_modulus * (1 - self.progress.to(logits.dtype))
-        return log_modulus.exp()
+        log_modulus = -nn.functional.softplus(-decay if self.rising else decay)
+        return (log_modulus if rate is None else log_modulus * rate).exp()
+
+    def _decay(self, u: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        """Logits ``(..., H N)`` and rates ``(H N,)`` of the modulus, as ``polar_diagonal`` takes them."""
+        if self.magnitude is None:
+            return None, None
+        logits = at_least_float32(self.magnitude(u))
+        return logits, self.rate(logits.dtype)
+
+    def rate(self, dtype: torch.dtype) -> Tensor | None:
+        """``(H N,)``, what ``-softplus`` of the logits is multiplied by to give ``log |D|``; None for 1."""
+        rate = self.a_log.to(dtype).exp() if self.kind == "decay_phase" else None
+        if self.modulus != "annealed":
+            return rate
+        left = 1 - self.progress.to(dtype)
+        return left.repeat(self.shape[0] * self.shape[1]) if rate is None else rate * left
+
+    @property
+    def rising(self) -> bool:
+        """Whether the modulus rises with its logits."""
+        return self.kind != "decay_phase"

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from statetrack.layers.diagonal_generators import checked
+from statetrack.scan.parts import split_parts
 
 Readout = Literal["affine", "real", "mlp", "gated"]
 
@@ -20,7 +21,7 @@ def parts(states: Tensor) -> Tensor:
     """``(B, L, H N)`` or, for complex states, real and imaginary parts ``(B, L, 2 H N)``."""
     if not states.is_complex():
         return states.flatten(-2)
-    return torch.cat([states.real.flatten(-2), states.imag.flatten(-2)], dim=-1)
+    return split_parts(states.flatten(-2))
 
 
 class StateReadout(nn.Module):
@@ -78,4 +79,4 @@ class StateReadout(nn.Module):
             )
         else:
             y = self.out(parts(states).to(u.dtype))
-        return y if self.skip is None else y + self.skip * u
+        return y if self.skip is None else torch.addcmul(y, self.skip, u)

@@ -22,6 +22,7 @@ from statetrack.layers.precision import at_least_float32
 from statetrack.layers.readouts import Readout, StateReadout
 from statetrack.scan import Backend, scan
 from statetrack.scan.backends import Transitions
+from statetrack.scan.parts import join_parts
 from statetrack.structures import MixedOneHot, RoutedOneHot, Structure
 
 InitialState = Literal["first", "zero", "learned"]
@@ -150,11 +151,8 @@ class SelectiveLayer(Layer):
     def _inputs(self, u: Tensor) -> Tensor | None:
         if self.input is None:
             return None
-        b = self.input(u)
-        b = at_least_float32(b)
-        if self.is_complex:
-            re, im = b.chunk(2, dim=-1)
-            b = torch.complex(re.contiguous(), im.contiguous())
+        b = at_least_float32(self.input(u))
+        b = join_parts(b) if self.is_complex else b
         return b.unflatten(-1, (self.n_heads, self.d_state))
 
     def set_progress(self, fraction: float) -> None:

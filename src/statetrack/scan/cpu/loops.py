@@ -13,9 +13,22 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from statetrack.scan.cpu.prefetch import prefetch
+
 _jit = numba.njit(nogil=True, cache=True, boundscheck=False, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 _U = np.uint64
+_AHEAD = _U(4)
+"""How many tokens before they are needed the backward pass asks for its arguments."""
 _FILL = _U(64)  # Entries set at a time where tokens are shorter: enough for the vector unit, little enough to stay in cache.
+
+
+@_jit
+def _fetch_row(d, states, g_states, row, width):
+    """Ask for a row of the arrays that a backward pass reads."""
+    for i in range(_U(0), width, _U(64 // d.itemsize)):
+        prefetch(d, row + i)
+        prefetch(states, row + i)
+        prefetch(g_states, row + i)
 
 
 @_jit
@@ -57,6 +70,7 @@ def diagonal_backward(d, states, x0, offsets, n_heads, n, g_states, carry, g_d, 
             t = _U(offsets[s + 1]) - back
             base = t * row + first
             g, before = base if keep else c, base - row
+            _fetch_row(d, states, g_states, base - _AHEAD * row, width)
             for i in range(width):
                 total = g_states[base + i] + carry[c + i]
                 g_b[g + i] = total
@@ -124,6 +138,7 @@ def one_hot_backward(column, maps, rows, d, states, x0, offsets, n_heads, n, g_s
         low, high = _U(max(start - s * n_heads, 0)), _U(min(stop - s * n_heads, n_heads))
         for back in range(_U(1), _U(offsets[s + 1]) - _U(offsets[s]) + _U(1)):
             t = _U(offsets[s + 1]) - back  # See diagonal_backward.
+            _fetch_row(d, states, g_states, (t - _AHEAD) * row + low * n, (high - low) * n)
             for h in range(low, high):
                 token = t * heads + h
                 base, c = token * n, (_U(s) * heads + h) * n

@@ -26,6 +26,12 @@ def flat(x: Tensor | None, like: Tensor) -> Flat:
     return x.detach().resolve_conj().contiguous().view(-1).numpy()
 
 
+def as_reals(x: Tensor) -> Flat:
+    """``flat``, with complex numbers as pairs."""
+    x = x.detach().resolve_conj().contiguous()
+    return (torch.view_as_real(x) if x.is_complex() else x).view(-1).numpy()
+
+
 def map_table(maps: Tensor) -> Flat:
     """``(R, N)`` int16 maps as unsigned numbers, which spares the loops a test for negative indices."""
     return maps.contiguous().numpy().view(np.uint16)

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from statetrack.scan.cpu import credit_loops
-from statetrack.scan.cpu.ops import flat, map_table, one_hot_scan, one_hot_scan_backward
+from statetrack.scan.cpu.memory import empty
+from statetrack.scan.cpu.ops import as_reals, flat, map_table, one_hot_scan, one_hot_scan_backward
 from statetrack.scan.cpu.threads import over_ranges
 
 
@@ -76,19 +77,20 @@ class _Credit:
     ) -> None:
         self.column, self.shape = column, dictionary.shape
         n_heads, n_entries, n = dictionary.shape
-        self.table = map_table(dictionary.flatten(0, 1))
-        order = route.argsort(dim=0, stable=True)
-        self.position = torch.empty_like(order).scatter_(0, order, torch.arange(len(route)).unsqueeze(1).expand_as(order))
+        self.table = map_table(dictionary).reshape(-1)
+        self.order = route.argsort(dim=0, stable=True)
+        position = torch.empty_like(self.order)
+        position.scatter_(0, self.order, torch.arange(len(route)).unsqueeze(1).expand_as(position))
         counts = torch.zeros(n_heads, n_entries, dtype=torch.int64).scatter_add_(1, route.mT, torch.ones_like(route.mT))
         ends = counts.cumsum(1)
         self.spans = torch.stack([ends - counts, ends], dim=-1)
-        n_parts = 2 if value.is_complex() else 1
-        self.u, self.v = (torch.empty(n_heads, n_parts, n, len(route), dtype=value.real.dtype) for _ in range(2))
-        d, x, x0, g = flat(value, value), flat(states, value), flat(initial, value), flat(g_inputs, value)
-        place, edges, u, v = flat(self.position, route), offsets.numpy(), self.u.numpy(), self.v.numpy()
+        self.parts = n_parts = 2 if value.is_complex() else 1
+        self.u, self.v = (empty((n_heads, len(route), n_parts, n), value.real.dtype) for _ in range(2))
+        d, x, x0, g = (as_reals(tensor) for tensor in (value, states, initial, g_inputs))
+        place, edges, u, v = flat(position, route), offsets.numpy(), flat(self.u, self.u), flat(self.v, self.v)
         over_ranges(
             len(initial) * n_heads,
-            lambda lo, hi: credit_loops.credit_factors(column, n_parts == 2, d, x, x0, edges, place, n_heads, n, g, u, v, lo, hi),
+            lambda lo, hi: credit_loops.credit_factors(column, n_parts, d, x, x0, edges, place, n_heads, n, g, u, v, lo, hi),
         )
 
     def full(self, routed: bool) -> tuple[Tensor, Tensor]:
@@ -97,40 +99,33 @@ class _Credit:
         selection = self.u.new_zeros(n_heads, n_entries, n, n)
         for h, head in enumerate(self.spans.tolist()):
             for k, (first, last) in enumerate(head):
-                for left, right in zip(self.u[h], self.v[h], strict=True):
-                    if last > first:
-                        selection[h, k].addmm_(left[:, first:last], right[:, first:last].mT)
+                if last > first:
+                    left, right = (x[h, first:last].flatten(0, 1) for x in (self.u, self.v))
+                    torch.mm(left.mT, right, out=selection[h, k])
         if not routed:
             return selection, self.u.new_empty(0)
-        routing = self.u.new_zeros(n_heads * n_entries, self.u.shape[-1])
-        u, v, out = self.u.numpy(), self.v.numpy(), routing.numpy()
-        over_ranges(
-            n_heads * n_entries,
-            lambda lo, hi: credit_loops.full_routing_credit(self.column, self.table, n_entries, u, v, out, lo, hi),
-        )
-        return selection, self._by_token(routing)
+        routing = self.u.new_empty(len(self.order), n_heads, n_entries)
+        n_tiles = -(-len(self.order) // int(credit_loops.TILE))
+        arguments = self._arguments(routing)
+        over_ranges(n_heads * n_tiles, lambda lo, hi: credit_loops.full_routing_credit(*arguments, lo, hi))
+        return selection, routing
 
     def active(self, routed: bool) -> tuple[Tensor, Tensor]:
         """Credit of what was chosen, in the same shapes."""
         n_heads, n_entries, n = self.shape
-        routing = self.u.new_zeros(n_heads * n_entries, self.u.shape[-1])
-        selection = self.u.new_zeros(n_heads * n_entries, n, n)
-        u, v, out, credited, ends = (
-            self.u.numpy(),
-            self.v.numpy(),
-            routing.numpy(),
-            selection.numpy(),
-            self.spans.flatten(0, 1).numpy(),
-        )
-        over_ranges(
-            n_heads * n_entries,
-            lambda lo, hi: credit_loops.active_credit(self.column, self.table, ends, n_entries, u, v, out, credited, lo, hi),
-        )
-        return selection.unflatten(0, (n_heads, n_entries)), self._by_token(routing) if routed else self.u.new_empty(0)
+        routing = self.u.new_zeros(len(self.order), n_heads, n_entries)
+        selection = self.u.new_zeros(n_heads, n_entries, n, n)
+        column, table, *rest = self._arguments(routing)
+        ends, out = flat(self.spans, self.spans), flat(selection, selection)
+        over_ranges(n_heads * n_entries, lambda lo, hi: credit_loops.active_credit(column, table, ends, *rest, out, lo, hi))
+        return selection, routing if routed else self.u.new_empty(0)
 
-    def _by_token(self, sorted_credit: Tensor) -> Tensor:
-        by_place = sorted_credit.unflatten(0, self.shape[:2]).permute(2, 0, 1)
-        return by_place.gather(0, self.position.unsqueeze(-1).expand_as(by_place))
+    def _arguments(self, routing: Tensor) -> tuple[Any, ...]:
+        """What both loops take, in their order."""
+        n_heads, n_entries, n = self.shape
+        order = flat(self.order, self.order)
+        u, v, out = (flat(x, x) for x in (self.u, self.v, routing))
+        return self.column, self.table, n_entries, n, self.parts, order, n_heads, u, v, out
 
 
 @routed_scan.register_fake
