@@ -20,8 +20,10 @@ from statetrack.errors import InvalidInputError
 from statetrack.layers.base import Claim, Traits, register
 from statetrack.layers.diagonal_generators import checked
 from statetrack.layers.dictionary import DictionaryLayer, DictionaryOptions
+from statetrack.layers.flash_step import one_call_step
 from statetrack.layers.options import inherits_options
 from statetrack.layers.precision import at_least_float32
+from statetrack.layers.selective import VectorState
 from statetrack.scan import straight_through
 from statetrack.structures import RoutedOneHot
 from statetrack.structures.orientation import choice_dim
@@ -81,6 +83,13 @@ class FlashPDSSM(DictionaryLayer):
         """The straight-through temperature at the present point of training."""
         first, last = self.temperatures
         return first * (last / first) ** float(self.diagonal.progress)
+
+    def step(self, x_t: Tensor, state: VectorState) -> tuple[Tensor, VectorState]:
+        found = one_call_step(self, x_t, state.h)
+        if found is None:
+            return super().step(x_t, state)
+        y, h = found
+        return y, VectorState(h)
 
     def _select(self, u: Tensor, value: Tensor) -> RoutedOneHot:
         scores, logits = at_least_float32(self.scores), self._logits(u)
