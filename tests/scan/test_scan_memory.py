@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from statetrack.scan import scan
+from statetrack.scan.cpu import memory
 from statetrack.scan.cpu.memory import empty
 from statetrack.structures import ColumnOneHot, Diagonal
 
@@ -38,3 +39,46 @@ def test_large_scans_are_right() -> None:
     assert torch.equal(turned[0, :, 0], expected[torch.arange(1, length + 1) % 3])
     (g_value,) = torch.autograd.grad(turned[0, -1, 0, 0], ones)
     assert torch.equal(g_value.sum(-1).flatten(), turned.detach()[0, -1, 0, 0].expand(length))
+
+
+@pytest.fixture
+def buffers(monkeypatch: pytest.MonkeyPatch) -> memory._Buffers:
+    """No buffer known, and at most 20 MiB of them."""
+    monkeypatch.setattr(memory, "_buffers", memory._Buffers())
+    monkeypatch.setattr(memory, "_HELD", 20 << 20)
+    return memory._buffers
+
+
+def mebibytes(n: float) -> torch.Tensor:
+    return empty((int(n * (1 << 18)),), torch.float32)
+
+
+def test_a_buffer_is_used_again_once_nobody_has_it(buffers: memory._Buffers) -> None:
+    first = mebibytes(6)
+    place, view = first.data_ptr(), first[100:200].fill_(3.0)
+    del first
+    second = mebibytes(6)
+    assert second.data_ptr() != place and (view == 3).all()  # The view still has the first.
+    del view
+    assert mebibytes(5).data_ptr() == place
+    assert mebibytes(4).data_ptr() != place  # It would leave more than a fifth unused.
+
+
+def test_saved_for_backward_counts_as_use(buffers: memory._Buffers) -> None:
+    d = torch.full((1, 1 << 16, 1, 16), 0.5, requires_grad=True)
+    states = scan(Diagonal(d), torch.ones_like(d), backend="cpu").states
+    loss = states.square().sum()
+    del states
+    others = [mebibytes(4).fill_(float("nan")) for _ in range(4)]
+    (g,) = torch.autograd.grad(loss, d)
+    assert g.isfinite().all() and len(others) == 4
+
+
+def test_little_is_held_back(buffers: memory._Buffers) -> None:
+    held = [mebibytes(6) for _ in range(5)]
+    assert sum(map(len, buffers.known)) <= 20 << 20
+    del held
+    mebibytes(15)
+    assert [len(raw) >> 20 for raw in buffers.known] == [15]
+    mebibytes(30)
+    assert sum(map(len, buffers.known)) <= 20 << 20

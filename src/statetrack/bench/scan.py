@@ -34,6 +34,7 @@ class Grid:
         tree_states: the tree scan is not run with more states.
         dense_bytes: nor the dense recurrence with larger matrices.
         tensor_bytes: shapes with a larger tensor of states are left out.
+        more: further shapes.
     """
 
     sizes: tuple[int, ...]
@@ -44,22 +45,25 @@ class Grid:
     tree_states: int
     dense_bytes: float
     tensor_bytes: float = 3e8
+    more: tuple[Shape, ...] = ()
 
     def shapes(self) -> list[Shape]:
         """Smallest first."""
         found = {Shape(rows, length, n) for rows, length in self.tokens for n in self.sizes}
         found |= {Shape(1, length, self.length_size) for length in self.lengths}
+        found |= set(self.more)
         return sorted(found, key=lambda shape: (shape.states, shape.rows, shape.n))
 
 
 FULL = Grid(
     sizes=(16, 64, 128, 512),
     tokens=((1, 65536), (16, 4096), (16, 65536), (1, 512)),
-    lengths=(1024, 4096, 16384, 65536),
-    length_size=128,
+    lengths=(1024, 4096, 16384, 65536, 262144, 1048576),
+    length_size=64,
     budget=0.1,
     tree_states=1 << 20,
     dense_bytes=6e8,
+    more=(Shape(1, 128, 1024),),
 )
 QUICK = Grid(
     sizes=(16, 128),

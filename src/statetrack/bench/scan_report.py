@@ -19,7 +19,7 @@ def tables(report: Report) -> list[Any]:
     sizes, (first, *_) = settings["sizes"], settings["tokens"]
     found = [_by_size(entries, sizes, rows, length, "over_copy") for rows, length in settings["tokens"]]
     found.insert(1, _by_size(entries, sizes, first[0], first[1], "over_copy_in_place"))
-    found += [_speedups(entries, sizes, name) for name in ("tree", "dense")]
+    found += [_speedups(entries, name) for name in ("tree", "dense")]
     return [_titled(title, columns, rows) for title, columns, rows in [*found, _by_length(report)] if rows]
 
 
@@ -64,10 +64,11 @@ def _by_size(entries: list[dict[str, Any]], sizes: list[int], rows: int, length:
     return title, [f"N = {n}" for n in sizes], _pairs(here, sizes, lambda e: f"{e[limit]['median']:.2f}")
 
 
-def _speedups(entries: list[dict[str, Any]], sizes: list[int], name: str) -> _Content:
+def _speedups(entries: list[dict[str, Any]], name: str) -> _Content:
     what = {"tree": "the tree scan", "dense": "the dense recurrence"}[name]
     title = f"Times faster than {what}, forward / forward + backward; at the largest B x L where both ran"
     largest = {(e["op"], e["N"], e["direction"]): e for e in entries if name in e["speedup"]}  # Entries come smallest first.
+    sizes = sorted({e["N"] for e in largest.values()})
     return (
         title,
         [f"N = {n}" for n in sizes],

@@ -57,6 +57,7 @@ def diagonal_scan(value: Tensor, inputs: Tensor | None, initial: Tensor, offsets
     over_ranges(
         len(initial) * n_heads,
         lambda lo, hi: loops.diagonal_forward(d, b, inputs is not None, ends, n_heads, n, y, x, lo, hi),
+        value.numel(),
     )
     return states, final
 
@@ -73,6 +74,7 @@ def diagonal_scan_backward(
     over_ranges(
         len(initial) * n_heads,
         lambda lo, hi: loops.diagonal_backward(d, x, x0, ends, n_heads, n, g, c, out_d, out_b, with_inputs, lo, hi),
+        value.numel(),
     )
     return g_value, g_inputs if with_inputs else value.new_empty(0), carry
 
@@ -92,6 +94,7 @@ def one_hot_scan(
     over_ranges(
         len(initial) * n_heads,
         lambda lo, hi: loops.one_hot_forward(column, table, pick, d, b, inputs is not None, ends, n_heads, n, y, x, lo, hi),
+        value.numel(),
     )
     return states, final
 
@@ -120,6 +123,7 @@ def one_hot_scan_backward(
         lambda lo, hi: loops.one_hot_backward(
             column, table, pick, d, x, x0, ends, n_heads, n, g, c, out_d, out_b, with_inputs, lo, hi
         ),
+        value.numel(),
     )
     return g_value, g_inputs if with_inputs else value.new_empty(0), carry
 

@@ -1,9 +1,9 @@
 """Thread policy of the CPU kernels: as many threads as torch uses, set by ``torch.set_num_threads``.
 
 The kernels are serial loops that release the GIL; work is cut into contiguous ranges and each range runs on a thread of one pool.
-Ranges never share an output and partial sums are added in a fixed order, so what the loops compute does not depend on the
-number of threads. (Straight-through credit of all alternatives also uses torch's matrix products, which repeat bit for bit
-on one number of threads.)
+A range is made of whole heads of whole sequences, and a single recurrence runs on one thread. Ranges never share an output and
+partial sums are added in a fixed order, so what the loops compute does not depend on the number of threads. (Straight-through
+credit of all alternatives also uses torch's matrix products, which repeat bit for bit on one number of threads.)
 """
 
 from __future__ import annotations
@@ -14,15 +14,23 @@ from functools import lru_cache
 
 import torch
 
+LEAST = 1 << 18
+"""States per thread: with fewer, waking it costs more than it does."""
+
 
 @lru_cache(maxsize=4)
 def _pool(n_threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(n_threads, thread_name_prefix="statetrack-scan")
 
 
-def over_ranges(n_items: int, work: Callable[[int, int], None]) -> None:
-    """Call ``work(start, stop)`` on ranges that cover ``range(n_items)``."""
+def over_ranges(n_items: int, work: Callable[[int, int], None], size: int | None = None) -> None:
+    """Call ``work(start, stop)`` on ranges that cover ``range(n_items)``.
+
+    With ``size``, the number of states there are, no thread gets fewer than ``LEAST`` of them.
+    """
     n_threads = min(torch.get_num_threads(), n_items)
+    if size is not None:
+        n_threads = min(n_threads, size // LEAST)
     if n_threads <= 1:
         work(0, n_items)
         return
