@@ -1,0 +1,145 @@
+"""The recipes on mechanistic tasks: their settings, published numbers, runs and tables."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from statetrack.recipes import bottlenecks, length_stress, mad, recipes, state_size
+from statetrack.recipes.mad_published import PUBLISHED
+from statetrack.recipes.mad_settings import TASKS, mad_settings
+from statetrack.tasks import make_task
+from statetrack.training import EvalConfig, LengthConfig, OptimConfig, TrainConfig
+from statetrack.training.settings import check
+
+RUNS = {"mad": 30, "bottlenecks": 24, "length-stress": 6, "state-size": 60}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_every_run_can_begin_and_no_two_share_a_folder(name, tmp_path):
+    jobs = recipes.get(name)("cpu").jobs(tmp_path)
+    assert len(jobs) == RUNS[name] == len({job.out for job in jobs})
+    shapes = {}
+    for job in jobs:
+        job.config.validate()
+        task = make_task(job.config.task, **job.config.task_options)
+        assert min(job.config.lengths.low, job.config.evaluation.low, *job.lengths) >= task.min_length
+        shapes[job.config.layer, job.config.task, job.config.model.n_layers] = job.config
+    for config in shapes.values():
+        check(config)
+
+
+def test_mad_has_its_66_settings_and_six_optimisers_each(tmp_path):
+    counts = Counter(setting.task for setting in mad_settings())
+    assert counts == dict(zip(TASKS, (11, 11, 11, 6, 14, 13), strict=True))
+    for setting in mad_settings():
+        assert make_task(f"mad-{setting.task}", **{**setting.options, "n_examples": None}).min_length <= setting.length
+    jobs = recipes.get("mad")("paper").jobs(tmp_path)
+    assert len(jobs) == len({job.out for job in jobs}) == 66 * 6 * len(mad.LAYERS)
+    steps = {job.config.steps for job in jobs}
+    assert steps == {20_000, 10_000, 5000, 2500, 1250, 400}  # 200 epochs of 12800 to 800, and of 256, in batches of 128
+    assert all(job.config.optim.min_lr == job.config.optim.lr for job in jobs)
+    assert all(job.config.model.read_at == ("last" if "compression" in job.config.task else "each") for job in jobs)
+
+
+@pytest.mark.parametrize("row", PUBLISHED, ids=lambda row: f"{row.model}-{row.source}")
+def test_published_means_are_those_of_the_tasks(row):
+    # The rows are second-hand and rounded; within a source they average to what is printed.
+    assert sum(row.tasks) / 6 == pytest.approx(row.mean, abs=0.12)
+
+
+@pytest.mark.parametrize("variant", bottlenecks.PUBLISHED)
+def test_published_recall_averages_to_what_is_printed(variant):
+    *shares, mean = bottlenecks.PUBLISHED[variant]
+    assert sum(shares) / 3 == pytest.approx(mean, abs=0.01)
+
+
+def tiny(config: TrainConfig) -> TrainConfig:
+    """The same run with next to no work."""
+    length = max(config.lengths.low, 40) if config.lengths.low == config.lengths.high else config.lengths.low
+    fixed = config.lengths.low == config.lengths.high
+    return replace(
+        config,
+        model=replace(config.model, d_model=8, layer={}),
+        optim=OptimConfig(decay_steps=1),
+        lengths=LengthConfig(low=length, high=length + (0 if fixed else 4), start=None),
+        evaluation=EvalConfig(every=2, n=4, low=length, high=length),
+        steps=2,
+        batch_size=4,
+    )
+
+
+@pytest.mark.parametrize(
+    ("module", "maker", "only"),
+    [
+        (mad, "cpu_config", "delta-pd-memorization-baseline-0"),
+        (bottlenecks, "recall_config", "one-and-zero-2-layers-4-pairs-0"),
+        (length_stress, "stress_config", "mamba-flip-flop-0"),
+        (state_size, "size_config", "maps-4-states-N3-0"),
+    ],
+)
+def test_runs_and_tables(module, maker, only, tmp_path, monkeypatch):
+    real = getattr(module, maker)
+    monkeypatch.setattr(module, maker, lambda *where, **rest: tiny(real(*where, **rest)))
+    monkeypatch.setattr(module, "N_TEST", 4)
+    if hasattr(module, "LENGTHS"):
+        monkeypatch.setattr(module, "LENGTHS", (40, 48))
+    (cls,) = (recipes.get(name) for name in RUNS if recipes.get(name).__module__ == module.__name__)
+    recipe = cls("cpu")
+    result = recipe.run(tmp_path, workers=0, observer=lambda line: None, only=[only])
+    (run,) = result["runs"]
+    assert (run["run"], run["status"], run["error"]) == (only, "done", None)
+    assert json.loads((tmp_path / f"{recipe.name}_cpu.json").read_text()) == result
+    assert recipe.table(result) + "\n" == (tmp_path / f"{recipe.name}_cpu.md").read_text()
+
+
+def entry(run, layer, accuracy, *, task="", validation=0.0, settings=None):
+    return {
+        "run": run,
+        "layer": layer,
+        "task": task,
+        "status": "done",
+        "accuracy": accuracy,
+        "validation": validation,
+        "steps": 9,
+        "cpu_minutes": 1.0,
+        "settings": settings or {},
+    }
+
+
+def test_the_table_of_mad_takes_the_optimiser_that_validation_prefers():
+    def one(task, share, validation, n_examples=5):
+        settings = {"lengths": {"high": 32}, "task_options": {"n_examples": n_examples}}
+        return entry("x", "mamba2", {"32": share}, task=f"mad-{task}", validation=validation, settings=settings)
+
+    runs = [one("compression", 0.5, 0.6), one("compression", 0.9, 0.4), one("compression", 0.7, 0.1, n_examples=6)]
+    table = recipes.get("mad")().table({"runs": runs})
+    assert "| **mamba2** | 60.0 | not run | not run | not run | not run | not run |  | 1.0 |" in table
+    runs = [one(task, 0.25, 0.5) for task in TASKS]
+    assert "| **mamba2** | " + "25.0 | " * 6 + "25.0 | 1.0 |" in recipes.get("mad")().table({"runs": runs})
+    assert "| Mamba (published, a) | 52.7 | 6.7 | 90.4 | 89.5 | 90.1 | 86.3 | 69.3 | |" in table
+
+
+def test_the_table_of_recall_sets_published_numbers_beside_ours():
+    runs = [entry(f"none-2-layers-{n}-pairs-0", "mamba", {"64": share}) for n, share in ((4, 1.0), (8, 0.5), (16, 0.3))]
+    table = recipes.get("bottlenecks")().table({"runs": runs}).splitlines()
+    assert "| none | 2 | 100.0 | 50.0 | 30.0 | 60.0 | 98.4 | 81.8 | 36.0 | 72.1 |" in table
+    assert "| one | 4 | not run | not run | not run |  |  |  |  |  |" in table
+
+
+def test_the_table_of_lengths():
+    accuracy = {"512": 1.0, "4096": 0.99, "16384": 0.5, "65536": 0.125}
+    table = recipes.get("length-stress")().table({"runs": [entry("x", "mamba", accuracy, task="flip-flop")]})
+    assert "| flip-flop | mamba | 100.0 | 99.0 | 50.0 | 12.5 | 9 | 1.0 |" in table
+
+
+def test_the_table_of_sizes_names_the_smallest_that_works():
+    shares = {2: 0.4, 3: 0.7, 4: 0.995, 8: 1.0}
+    runs = [entry(state_size.run_name("maps", 4, n), "flash-pd-ssm", {"40": 1.0, "256": share}) for n, share in shares.items()]
+    table = recipes.get("state-size")().table({"runs": runs})
+    assert "| maps | 4 | 2: 40.0, 3: 70.0, 4: 99.5, 8: 100.0 | 4 | 4 |" in table
+    assert state_size.smallest_working({2: 0.4}) is None
+    assert state_size.sizes(64) == [32, 63, 64, 96, 128, 256]
