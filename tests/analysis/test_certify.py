@@ -190,14 +190,28 @@ def test_heads_that_know_the_answer_only_together():
     assert [len(piece.states) for piece in decision.proof.pieces] == [4]
 
 
+def constant_answer():
+    """One answer to every word over two letters."""
+    always = random_automaton(3, 2, np.random.default_rng(0))
+    return Specification(always.transitions, np.ones(3, dtype=bool), 0, np.zeros(3, dtype=np.int64), 1)
+
+
 def test_what_has_no_bounds_is_left_open_unless_it_is_refuted():
     torch.manual_seed(0)
     model = Tagger("lstm", 2, 1, ModelConfig(d_model=4, layer={"d_state": 3})).eval()
-    always = random_automaton(3, 2, np.random.default_rng(0))
-    constant = Specification(always.transitions, np.ones(3, dtype=bool), 0, np.zeros(3, dtype=np.int64), 1)
-    decision = decide(model, constant, effort=Effort(states=100, lengths=(8,)))
+    decision = decide(model, constant_answer(), effort=Effort(states=100, lengths=(8,)))
     assert decision.verdict == "undecided"
     assert "no bounds for the layer LSTM" in decision.missing
+
+
+@pytest.mark.parametrize("modulus", ["unit", "annealed"])
+def test_picked_phases_are_left_open(modulus):
+    torch.manual_seed(0)
+    layer = {"d_state": 2, "modulus": modulus, "phase_levels": 4}
+    model = Tagger("complex-diagonal", 2, 1, ModelConfig(d_model=4, layer=layer)).eval()
+    decision = decide(model, constant_answer(), effort=Effort(states=100, lengths=(8,)))
+    assert decision.verdict == "undecided"
+    assert "phases are picked" in decision.missing
 
 
 def test_one_class_has_nothing_to_lead_over(tmp_path):

@@ -6,7 +6,7 @@ import torch
 
 from statetrack import make_layer
 from statetrack.errors import InvalidInputError
-from statetrack.layers.phase_choice import choose_root, roots_of_unity
+from statetrack.layers.phase_choice import choose_root, mix_roots, roots_of_unity
 
 
 def test_values_are_roots_of_the_largest_logit_to_the_last_bit():
@@ -51,8 +51,32 @@ def test_a_long_product_stays_where_integers_put_it():
     assert abs(complex(state.h[0, 0, 0]) - np.exp(1j * expected)) < 1e-3
 
 
+@pytest.mark.parametrize("progress", [0.0, 0.4, 0.99])
+def test_annealed_phases_are_mean_roots(progress):
+    logits = torch.randn(3, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
+    share = np.exp(4 * 30**progress * logits.numpy())
+    share /= share.sum(-1, keepdims=True)
+    expected = (share * np.exp(2j * np.pi * np.arange(5) / 5)).sum(-1)
+    assert np.abs(mix_roots(logits, torch.tensor(progress, dtype=torch.float64)).numpy() - expected).max() < 1e-12
+
+
+def test_an_annealed_layer_ends_with_picks():
+    torch.manual_seed(0)
+    layer = make_layer("complex-diagonal", 6, d_state=3, modulus="annealed", phase_levels=6)
+    x = torch.randn(2, 9, 6)
+    assert layer.anneals and not make_layer("complex-diagonal", 6, modulus="unit", phase_levels=6).anneals
+    assert layer.transitions(x).to_dense().abs().max() < 1
+    layer.set_progress(1.0)
+    modulus = layer.transitions(x).to_dense().abs()
+    assert ((modulus - 1).abs().minimum(modulus) < 1e-6).all()
+
+
 @pytest.mark.parametrize(
-    ("options", "told"), [({"phase_levels": 1}, "at least 2"), ({"phase_levels": 4, "d_field": "real"}, "complex")]
+    ("options", "told"),
+    [
+        ({"phase_levels": 1}, "at least 2"),
+        ({"phase_levels": 4, "d_field": "real"}, "complex"),
+    ],
 )
 def test_levels_that_cannot_be_are_refused(options, told):
     with pytest.raises(InvalidInputError, match=told):

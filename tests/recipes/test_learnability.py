@@ -7,7 +7,7 @@ from statetrack.training.settings import check
 
 def test_stacks_are_as_deep_as_theory_asks(tmp_path):
     jobs = recipes.get("learnability")().jobs(tmp_path)
-    assert len({job.out for job in jobs}) == len(jobs) == 2 * 5 + 5 * 5
+    assert len({job.out for job in jobs}) == len(jobs) == 2 * 5 + 2 * 5 * 5
     for job in jobs:
         check(job.config)
         steps = derived_series(group(job.config.task_options["group"]))

@@ -14,10 +14,12 @@ import torch
 from statetrack.errors import NumericalError, RunError
 from statetrack.models import ModelConfig
 from statetrack.tasks import make_task
-from statetrack.training import EvalConfig, LengthConfig, OptimConfig, Run, TrainConfig, build_model, resume, train
+from statetrack.training import AnnealConfig, EvalConfig, LengthConfig, OptimConfig, Run, TrainConfig, build_model, resume, train
 from statetrack.training import checkpoint as checkpoint_module
+from statetrack.training import trainer as trainer_module
 from statetrack.training.evaluate import count_correct, evaluation_set
 from statetrack.training.objective import Objective
+from statetrack.training.trainer import Trainer
 
 LAYER = {"d_state": 4, "n_heads": 2, "dictionary_size": 3, "modulus": "annealed"}
 CONFIG = TrainConfig(
@@ -65,6 +67,33 @@ def test_resumed_run_equals_one_that_never_stopped(tmp_path, crash):
     strip = [[{k: v for k, v in r.items() if k not in skip} for r in run.metrics()] for run in (whole, broken)]
     assert strip[0] == strip[1]
     assert whole.progress().finished
+
+
+@pytest.mark.parametrize("crash", [7, 23, 31])
+def test_resumed_run_remembers_its_best_weights_and_its_annealing(tmp_path, crash, monkeypatch):
+    """Validation is scripted: the best one, at step 20, is neither the last nor that of a checkpoint after the crash."""
+    scripted = dict(zip(range(10, 50, 10), [0.5, 0.9, 0.9 - 1e-9, 0.1], strict=True))
+    paced = replace(CONFIG, anneal=AnnealConfig(steps=5, advance_at=0.0, retreat_at=0.0))
+    paced = replace(paced, lengths=LengthConfig(high=4, start=4, threshold=0.0), optim=OptimConfig(decay_steps=20), steps=40)
+    trainers, seen = [], {}
+
+    def validate(model, words):
+        step = trainers[-1].progress.step
+        seen.setdefault(step, {name: tensor.clone() for name, tensor in model.state_dict().items()})
+        return scripted[step]
+
+    began = Trainer.__init__
+    monkeypatch.setattr(Trainer, "__init__", lambda self, *args: (trainers.append(self), began(self, *args))[1])
+    monkeypatch.setattr(trainer_module, "pooled_accuracy", validate)
+    whole = train(paced, tmp_path / "whole")
+    with pytest.raises(Stop):
+        train(paced, tmp_path / "broken", observer=stop_at(crash))
+    broken = resume(tmp_path / "broken")
+    assert_same(weights(whole), seen[20])
+    assert_same(weights(broken), seen[20])
+    assert whole.progress().validation == 0.9 and not list(whole.checkpoint_folder.glob("*-00000040/best*"))
+    last = train(replace(paced, evaluation=replace(paced.evaluation, keep="last")), tmp_path / "last")
+    assert_same(weights(last), seen[40])
 
 
 def test_global_random_state_is_left_alone(tmp_path):

@@ -156,6 +156,11 @@ class Layer(nn.Module, ABC):
     def set_progress(self, fraction: float) -> None:
         """Tell the layer how much of its training is done, in [0, 1]; layers with a schedule (annealing) override it."""
 
+    @property
+    def anneals(self) -> bool:
+        """Whether outputs, and not only gradients, depend on what ``set_progress`` told."""
+        return False
+
 
 def layer_options(name: str) -> dict[str, inspect.Parameter]:
     """The options of a registered layer by name, without ``d_model``."""

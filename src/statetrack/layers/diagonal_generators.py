@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from statetrack.errors import InvalidInputError
-from statetrack.layers.phase_choice import checked_levels, choose_root
+from statetrack.layers.phase_choice import checked_levels, choose_root, mix_roots
 from statetrack.layers.precision import KeepsFloat32, at_least_float32
 from statetrack.scan.parts import polar_diagonal
 
@@ -52,7 +52,8 @@ class DiagonalGenerator(KeepsFloat32):
             phase linear).
         field: ``"complex"``, or ``"real"``: no phase, ``D = |D|``.
         modulus: ``"sigmoid"`` keeps it below 1; ``"unit"`` fixes it at 1; ``"annealed"`` moves from the first to the second:
-            it is raised to the power ``1 - progress``, so that it is exactly 1 when training ends.
+            it is raised to the power ``1 - progress``, so that it is exactly 1 when training ends. With ``phase_levels`` it is
+            that of a mixture of phases, which hardens with ``progress`` and is one of them when training ends.
         hidden: width of the MLPs' hidden layer as a multiple of ``H N``.
         magnitude_bias: initial bias of the modulus logits; None keeps ``nn.Linear``'s.
         phase_levels: Q, phases are picked among the multiples of ``2 pi / Q``; None allows all.
@@ -86,7 +87,8 @@ class DiagonalGenerator(KeepsFloat32):
         self.shape = (n_heads, d_state)
         size = n_heads * d_state
         self.magnitude = self.phase = None
-        if modulus != "unit":
+        self.mixes = phase_levels is not None and modulus == "annealed"
+        if modulus != "unit" and not self.mixes:
             self.magnitude = _network("affine" if kind == "decay_phase" else kind, d_model, hidden * size, size)
             if kind == "decay_phase":
                 dt = torch.empty(size).uniform_(1e-3, 1e-1)
@@ -106,7 +108,10 @@ class DiagonalGenerator(KeepsFloat32):
             return self._modulus(u).unflatten(-1, self.shape)
         phase = at_least_float32(self.phase(u))
         if self.levels is not None:
-            root = choose_root(phase.unflatten(-1, (*self.shape, self.levels)))
+            logits = phase.unflatten(-1, (*self.shape, self.levels))
+            root = choose_root(logits)
+            if self.mixes:
+                root = torch.where(self.progress < 1, mix_roots(logits, self.progress), root)
             return self._modulus(u).to(phase.dtype).unflatten(-1, self.shape) * root
         decay, rate = self._decay(u)
         given = polar_diagonal(decay, rate, phase, rising=self.rising, turns=self.kind != "decay_phase")
@@ -134,6 +139,11 @@ class DiagonalGenerator(KeepsFloat32):
             return rate
         left = 1 - self.progress.to(dtype)
         return left.repeat(self.shape[0] * self.shape[1]) if rate is None else rate * left
+
+    @property
+    def anneals(self) -> bool:
+        """Whether values depend on ``progress``."""
+        return self.modulus == "annealed"
 
     @property
     def rising(self) -> bool:

@@ -4,8 +4,9 @@
 
 Letters: Q = ``levels``, ``l (..., Q)`` logits, ``r`` the Q-th roots of unity. Forward values are exact roots; gradients are those
 of the mean root under ``softmax(s l)``, straight through. A choice learns where a rounded angle does not: an angle has to pass
-through all roots between two, and its gradient grows with the length of the word. Source: this library's; straight-through
-choice as in Flash PD-SSM (arXiv 2605.19150).
+through all roots between two, and its gradient grows with the length of the word. Annealed, D is that mean root itself, with an s
+that grows until one root is picked: small groups of tokens that have to agree find each other while choices are soft, and keep
+each other when they harden slowly. Source: this library's; straight-through choice as in Flash PD-SSM (arXiv 2605.19150).
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from torch import Tensor
 from statetrack.errors import InvalidInputError
 from statetrack.layers.precision import at_least_float32
 from statetrack.scan import straight_through
+
+_SHARPEST = 30.0
+"""What s has grown by when a mixture becomes a pick."""
 
 _SHARPNESS = 4.0
 """s: logits of a fresh network are small; sharpened, the surrogate's mean root is not near 0."""
@@ -41,3 +45,10 @@ def choose_root(logits: Tensor) -> Tensor:
     logits = at_least_float32(logits)
     roots = torch.view_as_real(roots_of_unity(logits.shape[-1], logits))
     return torch.view_as_complex(straight_through(logits, -1, 1 / _SHARPNESS) @ roots)
+
+
+def mix_roots(logits: Tensor, progress: Tensor) -> Tensor:
+    """Mean roots of unity ``(...)``, complex, under ``softmax(s logits)`` of ``(..., Q)``; ``s`` grows with ``progress ()``."""
+    logits = at_least_float32(logits)
+    weights = (logits * (_SHARPNESS * _SHARPEST**progress)).softmax(-1)
+    return torch.view_as_complex((weights @ torch.view_as_real(roots_of_unity(logits.shape[-1], logits))).contiguous())

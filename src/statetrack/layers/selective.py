@@ -64,10 +64,10 @@ class SelectiveLayer(Layer):
         d_generator: how D is computed: ``"mlp"`` (two layers), ``"affine"`` or ``"decay_phase"``.
         d_field: ``"complex"``, or ``"real"``: without phases.
         d_hidden: hidden width of the MLPs as a multiple of ``H N``.
-        modulus: of D: ``"sigmoid"`` (below 1), ``"unit"`` (1) or ``"annealed"`` (from the first to the second in training).
+        modulus: of D: ``"sigmoid"`` (below 1), ``"unit"`` (1) or ``"annealed"`` (from below 1 to 1 in training).
         magnitude_bias: initial bias of the modulus logits; None keeps that of a linear layer.
         phase_levels: Q, picks phases among the multiples of ``2 pi / Q``; with ``modulus="unit"`` the transitions then generate a
-            finite monoid. None allows all phases.
+            finite monoid; with ``"annealed"`` they are mixed before they are picked. None allows all phases.
         additive_input: whether ``B u_t`` is added.
         initial_state: ``"first"`` (``e_1``), ``"zero"`` or ``"learned"``.
         readout: ``"affine"``, ``"real"`` (``Re(C x)``), ``"mlp"`` or ``"gated"``.
@@ -157,3 +157,7 @@ class SelectiveLayer(Layer):
 
     def set_progress(self, fraction: float) -> None:
         self.diagonal.progress.fill_(fraction)
+
+    @property
+    def anneals(self) -> bool:
+        return self.diagonal.anneals

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
@@ -129,7 +130,12 @@ class Tagger(nn.Module):
         scores, states = self.forward(tokens.unsqueeze(1), states)
         return scores.squeeze(1), states
 
-    def set_progress(self, fraction: float) -> None:
-        """Pass the share of training done to every layer."""
-        for layer in self.layers:
-            layer.set_progress(fraction)
+    def set_progress(self, shares: Sequence[float]) -> None:
+        """Tell each layer its share of annealing that is done, the lowest layer first."""
+        for layer, share in zip(self.layers, shares, strict=True):
+            layer.set_progress(share)
+
+    @property
+    def anneals(self) -> bool:
+        """Whether outputs depend on what ``set_progress`` told."""
+        return any(layer.anneals for layer in self.layers)

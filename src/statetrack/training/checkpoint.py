@@ -30,6 +30,8 @@ class Progress:
         decay_start: step at which the last phase of ``"hold-decay"`` began.
         cpu_seconds: processor time spent on training and validation by this process.
         validation: last validation accuracy.
+        best: best validation accuracy of those that count (see ``EvalConfig.keep``).
+        annealed: share of the annealing by accuracy that is done.
         finished: whether training is over.
     """
 
@@ -40,6 +42,8 @@ class Progress:
     decay_start: int | None = None
     cpu_seconds: float = 0.0
     validation: float | None = None
+    best: float | None = None
+    annealed: float = 0.0
     finished: bool = False
 
     @classmethod
@@ -51,8 +55,17 @@ class Progress:
             raise RunError(f"The checkpoint cannot be continued by this version of statetrack: {error}") from error
 
 
-def save_checkpoint(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> Path:
+def save_checkpoint(
+    folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress, best: dict[str, Tensor] | None = None
+) -> Path:
     """Write ``folder/step-XXXXXXXX`` and drop all but the last two.
+
+    Args:
+        folder: where checkpoints lie.
+        model: its weights are saved.
+        optimizer: its state is saved.
+        progress: the rest.
+        best: weights of the best validation so far.
 
     Raises:
         RunError: the disk is full or refuses; earlier checkpoints are untouched.
@@ -64,6 +77,8 @@ def save_checkpoint(folder: Path, model: nn.Module, optimizer: torch.optim.Optim
         with new_folder(path) as temporary:
             save_file(_contiguous(model.state_dict()), temporary / "model.safetensors")
             save_file(_flatten(optimizer), temporary / "optimizer.safetensors")
+            if best is not None:
+                save_file(_contiguous(best), temporary / "best.safetensors")
             write_json(temporary / "progress.json", asdict(progress))
     except Exception as error:
         if isinstance(error, KeyboardInterrupt):
@@ -93,6 +108,14 @@ def load_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimiz
         remedy = f" Delete it to go on from {others[-1]}." if others else ""
         raise RunError(f"{path} is damaged: {error}.{remedy}") from error
     return Progress.from_dict(read_json(path / "progress.json"))
+
+
+def load_best(path: Path) -> dict[str, Tensor] | None:
+    """Weights of the best validation up to a checkpoint, if it has them."""
+    from safetensors.torch import load_file
+
+    file = path / "best.safetensors"
+    return load_file(file) if file.exists() else None
 
 
 def checkpoints(folder: Path) -> list[Path]:

@@ -14,6 +14,8 @@ from statetrack.training.reading import from_plain
 
 Schedule = Literal["cosine", "hold-decay"]
 Init = Literal["random", "exact", "near-exact"]
+Keep = Literal["best", "last"]
+Order = Literal["together", "bottom-up"]
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,8 @@ class EvalConfig:
         high: longest validation word.
         n: number of validation words.
         stop_at: validation accuracy at which training may end (``"cosine"``: at once; ``"hold-decay"``: the decay begins).
+        keep: weights that a run ends with: ``"best"``, those of the best validation (the latest of equals; layers that anneal
+            count from when they have), or ``"last"``.
     """
 
     every: int = 250
@@ -89,6 +93,29 @@ class EvalConfig:
     high: int = 256
     n: int = 512
     stop_at: float = 0.995
+    keep: Keep = "best"
+
+
+@dataclass(frozen=True)
+class AnnealConfig:
+    """Annealing at the pace that a model stands, between learning and the decay of ``"hold-decay"``.
+
+    It begins when the curriculum is learnt, goes on while the running training accuracy is high and back while it is low, and the
+    last phase waits for its end. Without it, layers anneal by the clock (``OptimConfig.anneal_from``).
+
+    Attributes:
+        steps: steps that it takes at least; None anneals by the clock.
+        advance_at: running accuracy from which it goes on.
+        retreat_at: running accuracy below which it goes back, twice as fast.
+        order: ``"together"``, or ``"bottom-up"``: a layer begins when the one below has ended, which then stays as it is.
+        lr_factor: what the learning rate is multiplied by once it has begun.
+    """
+
+    steps: int | None = None
+    advance_at: float = 0.985
+    retreat_at: float = 0.96
+    order: Order = "together"
+    lr_factor: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -103,6 +130,7 @@ class TrainConfig:
         optim: optimiser and schedule.
         lengths: lengths and curriculum.
         evaluation: validation.
+        anneal: annealing by accuracy.
         init: start from ``"random"`` weights, from the ``"exact"`` ones of ``statetrack.theory.construct``, or ``"near-exact"``.
         init_scale: noise of ``"near-exact"``, relative to the root mean square of each parameter's non-zero entries.
         seed: of initialisation, data and dropout.
@@ -121,6 +149,7 @@ class TrainConfig:
     optim: OptimConfig = field(default_factory=OptimConfig)
     lengths: LengthConfig = field(default_factory=LengthConfig)
     evaluation: EvalConfig = field(default_factory=EvalConfig)
+    anneal: AnnealConfig = field(default_factory=AnnealConfig)
     init: Init = "random"
     init_scale: float = 0.01
     seed: int = 0
@@ -134,6 +163,8 @@ class TrainConfig:
         """Raise ``InvalidInputError`` for values no run can have."""
         checked("schedule", self.optim.schedule, Schedule)
         checked("init", self.init, Init)
+        checked("evaluation.keep", self.evaluation.keep, Keep)
+        checked("anneal.order", self.anneal.order, Order)
         if not (math.isfinite(self.init_scale) and self.init_scale >= 0):
             raise InvalidInputError(f"init_scale must be finite and at least 0, got {self.init_scale}.")
         positive = {
@@ -145,6 +176,8 @@ class TrainConfig:
             "evaluation.every": self.evaluation.every,
             "evaluation.n": self.evaluation.n,
             "decay_steps": self.optim.decay_steps,
+            "anneal.steps": 1 if self.anneal.steps is None else self.anneal.steps,
+            "anneal.lr_factor": self.anneal.lr_factor,
         }
         for name, value in positive.items():
             if not value > 0:
@@ -160,6 +193,15 @@ class TrainConfig:
             )
         if self.lengths.start is not None and not self.lengths.low <= self.lengths.start:
             raise InvalidInputError(f"lengths.start {self.lengths.start} lies below lengths.low {self.lengths.low}.")
+        if self.anneal.steps is not None and self.optim.schedule != "hold-decay":
+            raise InvalidInputError(
+                'anneal.steps needs the schedule "hold-decay"; "cosine" anneals by the clock (optim.anneal_from).'
+            )
+        if not 0 <= self.anneal.retreat_at <= self.anneal.advance_at <= 1:
+            raise InvalidInputError(
+                "anneal must satisfy 0 <= retreat_at <= advance_at <= 1, got "
+                f"{self.anneal.retreat_at} and {self.anneal.advance_at}."
+            )
         if not self.lengths.growth > 1:
             raise InvalidInputError(f"lengths.growth must exceed 1, got {self.lengths.growth}.")
         if not 0 <= self.optim.warmup < 1:

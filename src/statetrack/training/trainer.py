@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from statetrack.errors import NumericalError, RunError
 from statetrack.models import Dropout
 from statetrack.tasks import Batch, stream
-from statetrack.training.checkpoint import Progress, load_checkpoint, save_checkpoint
+from statetrack.training.annealing import advance, layer_shares
+from statetrack.training.checkpoint import Progress, load_best, load_checkpoint, save_checkpoint
 from statetrack.training.config import TrainConfig
 from statetrack.training.curriculum import Curriculum
 from statetrack.training.distributed import Workers
@@ -79,6 +81,7 @@ class Trainer:
                 module.generator = self.dropout
         self.optimizer = make_optimizer(self.model, self.config.optim)
         self.objective = Objective(self.model)
+        self.best: dict[str, Tensor] | None = None
 
     def train(self, *, resumed: bool = False) -> Run:
         """Take all steps that are left."""
@@ -111,12 +114,14 @@ class Trainer:
         self.progress = self.run.progress()
         self._build()
         load_checkpoint(path, self.model, self.optimizer)
+        self.best = load_best(path)
         if self.workers.leads:
             self.run.forget_after(self.progress.step)
 
     def _save(self) -> None:
         if self.workers.leads:
-            save_checkpoint(self.run.checkpoint_folder, self.model, self.optimizer, self.progress)
+            best = None if self.progress.finished else self.best
+            save_checkpoint(self.run.checkpoint_folder, self.model, self.optimizer, self.progress, best)
         self.workers.wait()
 
     def _timed_step(self) -> None:
@@ -133,8 +138,8 @@ class Trainer:
         now, config = self.progress, self.config
         decay_start = None if now.decay_start is None else now.decay_start - now.attempt_start
         position = (now.step - now.attempt_start, config.steps - now.attempt_start, decay_start, config.optim)
-        lr = learning_rate(*position)
-        self.model.set_progress(progress(*position))
+        lr = learning_rate(*position) * (config.anneal.lr_factor if now.annealed else 1.0)
+        self._anneal(progress(*position))
         loss, accuracy = self._update(lr)
         now.curriculum.update(accuracy, config.lengths)
         now.step += 1
@@ -148,6 +153,20 @@ class Trainer:
         }
         self._decide(record)
         return record
+
+    def _anneal(self, by_clock: float) -> None:
+        """Tell the layers how far they shall have annealed."""
+        now, anneal, n_layers = self.progress, self.config.anneal, len(self.model.layers)
+        if anneal.steps is None:
+            self.annealing = by_clock
+            self.model.set_progress([by_clock] * n_layers)
+            return
+        if now.decay_start is not None:
+            now.annealed = 1.0
+        elif now.annealed or now.curriculum.complete(self.config.lengths):
+            now.annealed = advance(now.annealed, now.curriculum.accuracy, n_layers, anneal)
+        self.annealing = now.annealed
+        self.model.set_progress(layer_shares(now.annealed, n_layers, anneal))
 
     def _update(self, lr: float) -> tuple[float, float]:
         """One step of the optimiser: mean loss and accuracy over the whole batch."""
@@ -178,24 +197,44 @@ class Trainer:
         now, config = self.progress, self.config
         learnt = False
         if now.step % config.evaluation.every == 0 or now.step == config.steps:
-            now.validation = record["validation"] = pooled_accuracy(self.model, self.validation)
+            self._validate(record)
             # Validation on words at least as long as any of the curriculum proves more than finishing it would.
             proved = config.evaluation.low >= config.lengths.high or now.curriculum.complete(config.lengths)
-            learnt = proved and now.validation >= config.evaluation.stop_at
+            annealed = config.anneal.steps is None or now.annealed == 1
+            learnt = proved and annealed and (now.validation or 0.0) >= config.evaluation.stop_at
         if config.optim.schedule == "cosine":
             now.finished = learnt or now.step >= config.steps
+            self._end()
             return
         if now.decay_start is None and (learnt or now.step >= config.steps - config.optim.decay_steps):
             now.decay_start = now.step
         now.finished = now.decay_start is not None and now.step >= min(config.steps, now.decay_start + config.optim.decay_steps)
         if now.finished and "validation" not in record:
-            now.validation = record["validation"] = pooled_accuracy(self.model, self.validation)
+            self._validate(record)
+        self._end()
         late = config.restart_after is not None and now.step - now.attempt_start >= config.restart_after
         if late and now.decay_start is None and now.curriculum.longest < config.lengths.high:
             now.attempt += 1
             now.attempt_start = now.step
+            now.annealed, now.best = 0.0, None
             now.curriculum = Curriculum.begin(config.lengths)
             self._build()
+
+    def _validate(self, record: dict[str, Any]) -> None:
+        now = self.progress
+        now.validation = record["validation"] = pooled_accuracy(self.model, self.validation)
+        counts = self.annealing == 1 or not self.model.anneals
+        if counts and (now.best is None or now.validation >= now.best):
+            now.best = now.validation
+            if self.config.evaluation.keep == "best":
+                self.best = {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
+
+    def _end(self) -> None:
+        """When training is over, go back to the best weights if the last ones are worse."""
+        now = self.progress
+        if now.finished and self.best is not None and now.best is not None and now.best > (now.validation or 0.0):
+            self.model.load_state_dict(self.best)
+            now.validation = now.best
 
     def _fail(self, batch: Batch) -> None:
         from safetensors.torch import save_file

@@ -6,6 +6,7 @@ import numpy as np
 
 from statetrack.analysis.certificate.intervals import UNIT, Interval, exp, log_sigmoid, sigmoid, softplus
 from statetrack.analysis.certificate.modules import bounds
+from statetrack.analysis.certificate.undecided import Undecided
 from statetrack.layers.diagonal_generators import DiagonalGenerator
 
 
@@ -23,6 +24,10 @@ def diagonal_bounds(diagonal: DiagonalGenerator, u: Interval) -> tuple[Interval,
     """Modulus and phase ``(B, H, N)`` for inputs ``(B, E)``; no phase for a real diagonal."""
     shape = (len(u.lo), *diagonal.shape)
     phase = None
+    if diagonal.levels is not None:
+        raise Undecided(
+            "phases are picked, and the rounding of products of roots of unity has no bound that holds at every length"
+        )
     if diagonal.phase is not None:
         phase = bounds(diagonal.phase, u)
         if diagonal.kind != "decay_phase":

@@ -56,6 +56,7 @@ def advance(layer: Any, heads: list[int], u: Box, h: Box) -> Iterator[Box]:
 def _turned(layer: Any, heads: list[int], u: Box, h: Box) -> Box:
     """``D(u) h``."""
     d, shape = layer.diagonal, (-1, layer.d_state)
+    demand(d.levels is None, "phases are picked, for which there are no bounds")
     modulus: Box = (np.ones((len(heads), layer.d_state)),) * 2
     if d.magnitude is not None and not (d.modulus == "annealed" and float(d.progress) == 1):
         logits = apply(d.magnitude, u)
