@@ -14,6 +14,7 @@ from torch import Tensor
 
 from statetrack.scan.cpu import loops
 from statetrack.scan.cpu.memory import empty
+from statetrack.scan.cpu.stretches import Row, n_stretches
 from statetrack.scan.cpu.threads import over_ranges
 
 Flat = np.ndarray[Any, Any]
@@ -91,6 +92,10 @@ def one_hot_scan(
     states, final = empty(value.shape, value.dtype), _owned(initial)
     table, pick = map_table(maps).reshape(-1), flat(rows, rows)
     d, b, ends, y, x = flat(value, value), flat(inputs, value), offsets.numpy(), flat(states, value), flat(final, value)
+    n_threads = n_stretches(len(initial), n_heads, value.numel())
+    if n_threads > 1:
+        Row(column, table, pick, d, b, n_heads, n, n_threads).forward(inputs is not None, y, x)
+        return states, final
     over_ranges(
         len(initial) * n_heads,
         lambda lo, hi: loops.one_hot_forward(column, table, pick, d, b, inputs is not None, ends, n_heads, n, y, x, lo, hi),
@@ -118,6 +123,11 @@ def one_hot_scan_backward(
     table, pick = map_table(maps).reshape(-1), flat(rows, rows)
     d, x, x0, ends, g = flat(value, value), flat(states, value), flat(initial, value), offsets.numpy(), flat(g_states, value)
     c, out_d, out_b = flat(carry, value), flat(g_value, value), flat(g_inputs, value)
+    n_threads = n_stretches(len(initial), n_heads, value.numel())
+    if n_threads > 1:
+        walk = Row(column, table, pick, d, flat(None, value), n_heads, n, n_threads)
+        walk.backward(x, x0, g, c, out_d, out_b if with_inputs else None)
+        return g_value, g_inputs if with_inputs else value.new_empty(0), carry
     over_ranges(
         len(initial) * n_heads,
         lambda lo, hi: loops.one_hot_backward(

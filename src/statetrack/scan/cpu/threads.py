@@ -1,16 +1,23 @@
 """Thread policy of the CPU kernels: as many threads as torch uses, set by ``torch.set_num_threads``.
 
 The kernels are serial loops that release the GIL; work is cut into contiguous ranges and each range runs on a thread of one pool.
-A range is made of whole heads of whole sequences, and a single recurrence runs on one thread. Ranges never share an output and
-partial sums are added in a fixed order, so what the loops compute does not depend on the number of threads. (Straight-through
-credit of all alternatives also uses torch's matrix products, which repeat bit for bit on one number of threads.)
+A range is made of whole heads of whole sequences; a row with fewer one-hot heads than threads is cut along its tokens
+(``stretches``), and a single diagonal recurrence runs on one thread. Ranges never share an output and partial sums are added in a
+fixed order, so what the loops compute does not depend on the number of threads, but for rounding where a row is cut along its
+tokens. (Straight-through credit of all alternatives also uses torch's matrix products, which repeat bit for bit on one number of
+threads.)
+
+OpenMP's idle threads, torch's among them, keep their cores busy for some milliseconds after every parallel operation, unless
+``OMP_WAIT_POLICY=PASSIVE`` is set before Python starts. With as many of them as cores, that leaves the threads here none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import pairwise
+from typing import Any
 
 import torch
 
@@ -35,4 +42,12 @@ def over_ranges(n_items: int, work: Callable[[int, int], None], size: int | None
         work(0, n_items)
         return
     cuts = [n_items * i // n_threads for i in range(n_threads + 1)]
-    list(_pool(n_threads).map(work, cuts[:-1], cuts[1:]))
+    at_once([partial(work, *pair) for pair in pairwise(cuts)])
+
+
+def at_once(work: list[Callable[[], Any]]) -> list[Any]:
+    """What all of them return, the first called on this thread and each other on a thread of its own."""
+    first, *others = work
+    running = [_pool(len(others)).submit(call) for call in others]
+    done = first()
+    return [done, *(job.result() for job in running)]
