@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from statetrack.layers.repetition import distinct_rows
+from statetrack.layers.repetition import distinct_rows, every_token_alone
 
 
 def test_rows_are_the_distinct_inputs():
@@ -40,3 +40,10 @@ def test_none_where_sharing_is_no_gain_or_unsafe(u):
 
 def test_zero_and_minus_zero_are_one_input():
     assert len(distinct_rows(torch.tensor([[[0.0], [-0.0]]]), 2).rows) == 1
+
+
+def test_nothing_is_shared_where_every_token_stands_alone():
+    u = torch.ones(1, 4, 2)
+    with every_token_alone():
+        assert distinct_rows(u, 2) is None
+    assert len(distinct_rows(u, 2).rows) == 1

@@ -5,10 +5,25 @@ Words over an alphabet hold few distinct inputs, and a selection costs far more 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+_shared: ContextVar[bool] = ContextVar("shared", default=True)
+
+
+@contextmanager
+def every_token_alone() -> Iterator[None]:
+    """While it is active, no two tokens share what is derived from their inputs, so that each gets a gradient of its own."""
+    token = _shared.set(False)
+    try:
+        yield
+    finally:
+        _shared.reset(token)
 
 
 class DistinctRows(NamedTuple):
@@ -25,9 +40,10 @@ def distinct_rows(u: Tensor, most: int) -> DistinctRows | None:
     """The distinct rows of ``u (B, L, E)``, or None if there are more than ``most``.
 
     Values are exact. A gradient of ``rows`` is divided evenly among the equal tokens: the sum, which is what an embedding or
-    any other function of single tokens sees, is that of computing every token on its own.
+    any other function of single tokens sees, is that of computing every token on its own. Within ``every_token_alone`` nothing
+    is shared, and the answer is None.
     """
-    if torch.compiler.is_compiling() or most < 1 or u.numel() == 0 or not torch.isfinite(u).all():
+    if not _shared.get() or torch.compiler.is_compiling() or most < 1 or u.numel() == 0 or not torch.isfinite(u).all():
         return None
     flat = u.flatten(0, 1)
     weights = torch.linspace(1.0, 2.0, flat.shape[1], dtype=torch.float64, device=u.device)

@@ -24,6 +24,7 @@ from statetrack.analysis.recency.vjp import jacobian_rows, parts, probe_energies
 from statetrack.errors import InvalidInputError
 from statetrack.layers import Layer
 from statetrack.layers.diagonal_generators import checked
+from statetrack.layers.repetition import every_token_alone
 from statetrack.models import Tagger
 
 Method = Literal["vjp", "operator"]
@@ -115,7 +116,7 @@ def _by_transitions(layer: Layer, x: Tensor, positions: list[int]) -> Tensor:
     for part in parts(cotangents, rows_at_once(n_rows)):
         copies = len(part)
         u = x.repeat_interleave(copies, dim=0).requires_grad_()
-        with torch.enable_grad():
+        with torch.enable_grad(), every_token_alone():
             outputs, states = _cut_chain(run, u, copies)
         carried = torch.zeros_like(states)  # (B K, L, H, N, V): what output t reads of the state after token r
         own = torch.zeros_like(outputs)

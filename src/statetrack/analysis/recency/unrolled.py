@@ -19,6 +19,7 @@ from torch import Tensor
 
 from statetrack.errors import InvalidInputError
 from statetrack.layers import Layer
+from statetrack.layers.repetition import every_token_alone
 from statetrack.structures import Structure
 
 
@@ -98,7 +99,8 @@ class Unrolled:
     def one_step(self, tokens: slice, h: Tensor) -> tuple[Tensor, Any]:
         """Outputs ``(B T, E)`` and states after one token from ``h (B T, H, N, V)`` in place of those before it."""
         rows = type(self.before)(*(f[:, tokens].flatten(0, 1) for f in self.before))
-        return self.layer.step(self.x[:, tokens].flatten(0, 1), self.view.replace(rows, h))
+        with every_token_alone():
+            return self.layer.step(self.x[:, tokens].flatten(0, 1), self.view.replace(rows, h))
 
 
 def has_states(layer: Layer) -> bool:

@@ -13,6 +13,8 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from statetrack.layers.repetition import every_token_alone
+
 Item = TypeVar("Item")
 
 _ROWS = 256
@@ -42,7 +44,7 @@ def _unit(cotangents: list[tuple[int, int]], length: int, width: int) -> Tensor:
 def _vjp(function: Callable[[Tensor], Tensor], x: Tensor, cotangents: Tensor) -> Tensor:
     """``J^T v`` for cotangents ``(K, L, E)``: ``(B, K, L, D)``."""
     rows = x.repeat_interleave(len(cotangents), dim=0).requires_grad_()
-    with torch.enable_grad():
+    with torch.enable_grad(), every_token_alone():
         y = function(rows)
     given = cotangents.repeat(len(x), 1, 1).to(y.dtype)
     (grad,) = torch.autograd.grad(y, rows, given, allow_unused=True, materialize_grads=True)

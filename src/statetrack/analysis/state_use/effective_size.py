@@ -24,6 +24,7 @@ from statetrack.analysis.recency.unrolled import Unrolled, has_states, unroll
 from statetrack.analysis.state_use.functionals import entropy_rank
 from statetrack.analysis.state_use.two_sweeps import from_reads
 from statetrack.layers import Layer
+from statetrack.layers.repetition import every_token_alone
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ def _written(run: Unrolled) -> Tensor:
     """``dh_t / dx_t`` with the state before the token held, ``(B, L, H, N, E)``."""
     rows = type(run.before)(*(f.flatten(0, 1) for f in run.before))
     u = run.x.flatten(0, 1).clone().requires_grad_()
-    with torch.enable_grad():
+    with torch.enable_grad(), every_token_alone():
         h = run.view.read(run.layer.step(u, rows)[1]).flatten(1)
     columns = [torch.autograd.grad(h[:, i].sum(), u, retain_graph=True)[0] for i in range(h.shape[1])]
     jacobian = torch.stack(columns, dim=1).unflatten(1, (run.view.n_heads, run.view.size))
