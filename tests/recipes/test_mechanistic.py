@@ -7,15 +7,20 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+import torch
 
+from statetrack.models import Tagger
 from statetrack.recipes import bottlenecks, length_stress, mad, recipes, state_size
 from statetrack.recipes.mad_published import PUBLISHED
 from statetrack.recipes.mad_settings import TASKS, mad_settings
 from statetrack.tasks import make_task
-from statetrack.training import EvalConfig, LengthConfig, OptimConfig, TrainConfig
+from statetrack.theory.construct import construct
+from statetrack.training import EvalConfig, LengthConfig, OptimConfig, Run, TrainConfig
+from statetrack.training.distributed import Workers
 from statetrack.training.settings import check
+from statetrack.training.trainer import Trainer
 
-RUNS = {"mad": 30, "bottlenecks": 24, "length-stress": 6, "state-size": 60}
+RUNS = {"mad": 30, "bottlenecks": 24, "length-stress": 6, "state-size": 50}
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -136,10 +141,44 @@ def test_the_table_of_lengths():
     assert "| flip-flop | mamba | 100.0 | 99.0 | 50.0 | 12.5 | 9 | 1.0 |" in table
 
 
-def test_the_table_of_sizes_names_the_smallest_that_works():
+def test_the_table_of_sizes_names_the_smallest_that_works_and_what_four_times_as_many_reduce_to():
+    def one(n, share, compressed=None):
+        measured = {"used": min(n, 5), "compressed": compressed}
+        accuracy = {"40": 1.0, "256": share}
+        return {**entry(state_size.run_name("maps", 4, n), "flash-pd-ssm", accuracy), "measured": measured}
+
     shares = {2: 0.4, 3: 0.7, 4: 0.995, 8: 1.0}
-    runs = [entry(state_size.run_name("maps", 4, n), "flash-pd-ssm", {"40": 1.0, "256": share}) for n, share in shares.items()]
-    table = recipes.get("state-size")().table({"runs": runs})
-    assert "| maps | 4 | 2: 40.0, 3: 70.0, 4: 99.5, 8: 100.0 | 4 | 4 |" in table
+    runs = [one(n, share) for n, share in shares.items()]
+    table = recipes.get("state-size")("cpu").table
+    cells = "2: 40.0 (2), 3: 70.0 (3), 4: 99.5 (4), 8: 100.0 (5)"
+    assert f"| maps | 4 | {cells} | 4 | 4 | not run |" in table({"runs": runs})
+    exact = {"d_state": 4, "accuracy": 1.0, "exact": True}
+    wrong = {"d_state": 6, "accuracy": 0.5, "exact": False}
+    assert "| 16: 100.0 (5) | 16 | 4 | 4 (the automaton itself) |" in table({"runs": [one(16, 1.0, exact)]})
+    assert "| 16: 40.0 (5) | none | 4 | 6 (50.0 % right) |" in table({"runs": [one(16, 0.4, wrong)]})
+    assert "| 16: 40.0 (5) | none | 4 | none |" in table({"runs": [one(16, 0.4)]})
     assert state_size.smallest_working({2: 0.4}) is None
-    assert state_size.sizes(64) == [32, 63, 64, 96, 128, 256]
+    assert state_size.sizes(64) == [32, 63, 64, 128, 256]
+
+
+def test_a_model_with_states_to_spare_is_reduced_to_its_automaton(tmp_path):
+    """Exact weights for three states, written into a layer with eight: three are used, and three are what is left."""
+    config = state_size.size_config("maps", 3, 8, 0)
+    task = make_task(config.task, **config.task_options)
+    exact = construct("flash-pd-ssm", task.automaton)
+    small = {**exact.config.layer, "d_state": 8}
+    wide = Tagger("flash-pd-ssm", task.vocab_size, task.n_classes, replace(exact.config, d_model=8, layer=small))
+    with torch.no_grad():
+        for parameter in wide.parameters():
+            parameter.zero_()
+        for name, parameter in wide.named_parameters():
+            given = exact.state_dict()[name]
+            parameter[tuple(slice(0, size) for size in given.shape)] = given
+    config = replace(config, model=replace(exact.config, d_model=8, layer=small), steps=1)
+    run = Run.create(tmp_path / "run", config)
+    trainer = Trainer(run, Workers.join(), None)
+    trainer.model.load_state_dict(wide.state_dict())
+    trainer._save()
+    found = state_size.StateSize("cpu").measure(run)
+    assert found["used"] == 3
+    assert found["compressed"] == {"d_state": 3, "accuracy": 1.0, "exact": True, "unexplained": 0.0}

@@ -11,7 +11,7 @@ from typing import Any
 from statetrack.errors import InvalidInputError
 from statetrack.recipes.base import Recipe
 from statetrack.training import Run
-from statetrack.training.files import write_json, write_text
+from statetrack.training.files import read_json, write_json, write_text
 from statetrack.training.sweep import Job, Outcome, run_jobs
 
 
@@ -26,6 +26,14 @@ class RunsRecipe(Recipe):
     def protocol(self) -> dict[str, Any]:
         """What all runs share, in plain data for the result file."""
 
+    def measure(self, run: Run) -> dict[str, Any]:
+        """What is measured of a finished run beside accuracy, in plain data, and kept in its folder as ``measured.json``."""
+        return {}
+
+    def shared(self, out: Path) -> dict[str, Any]:
+        """What is measured apart from any run, in plain data; its names are added to the result file."""
+        return {}
+
     def run(
         self, out: Path, *, workers: int = 1, observer: Callable[[str], None] = print, only: Iterable[str] = ("*",)
     ) -> dict[str, Any]:
@@ -38,8 +46,8 @@ class RunsRecipe(Recipe):
             only: patterns of run names; the other runs are left for later.
 
         Returns:
-            ``{"recipe", "preset", "protocol", "runs": [one entry per run]}``; runs that ``only`` leaves out are in it as far
-            as they are done.
+            ``{"recipe", "preset", "protocol", "runs": [one entry per run]}`` and what ``shared`` adds; runs that ``only`` leaves
+            out are in it as far as they are done.
 
         Raises:
             InvalidInputError: no run matches ``only``.
@@ -56,7 +64,8 @@ class RunsRecipe(Recipe):
             "recipe": self.name,
             "preset": self.preset,
             "protocol": self.protocol(),
-            "runs": [_entry(job, outcome) for job, outcome in zip(jobs, outcomes, strict=True)],
+            "runs": [self._entry(job, outcome) for job, outcome in zip(jobs, outcomes, strict=True)],
+            **self.shared(out),
         }
         write_json(out / f"{self.name}_{self.preset}.json", result)
         write_text(out / f"{self.name}_{self.preset}.md", self.table(result) + "\n")
@@ -69,28 +78,41 @@ class RunsRecipe(Recipe):
         what = outcome.error or f"{found}; {outcome.cpu_seconds / 60:.1f} CPU-minutes"
         return f"{Path(outcome.run).name}: {outcome.status}, {what}"
 
+    def _entry(self, job: Job, outcome: Outcome) -> dict[str, Any]:
+        entry = {
+            "run": job.out.name,
+            "layer": outcome.layer,
+            "task": outcome.task,
+            "seed": outcome.seed,
+            "status": outcome.status,
+            "error": outcome.error,
+            "accuracy": outcome.accuracy,
+            "pooled": outcome.pooled,
+            "validation": outcome.validation,
+            "steps": outcome.step,
+            "cpu_minutes": round(outcome.cpu_seconds / 60, 2),
+            "settings": job.config.to_dict(),
+        }
+        if outcome.status == "done":
+            run = Run.open(job.out)
+            entry["attempts"] = run.progress().attempt + 1
+            entry["revision"] = run.revision
+            measured = self._measured(run)
+            if measured:
+                entry["measured"] = measured
+        return entry
+
+    def _measured(self, run: Run) -> dict[str, Any]:
+        """What ``measure`` has found about the present weights, now or before."""
+        path, step = run.path / "measured.json", run.progress().step
+        known = read_json(path) if path.exists() else {}
+        if known.get("step") == step:
+            return dict(known["measured"])
+        found = self.measure(run)
+        if found:
+            write_json(path, {"step": step, "measured": found})
+        return found
+
 
 def _is_done(job: Job) -> bool:
     return (job.out / "config.json").exists() and Run.open(job.out).finished
-
-
-def _entry(job: Job, outcome: Outcome) -> dict[str, Any]:
-    entry = {
-        "run": job.out.name,
-        "layer": outcome.layer,
-        "task": outcome.task,
-        "seed": outcome.seed,
-        "status": outcome.status,
-        "error": outcome.error,
-        "accuracy": outcome.accuracy,
-        "pooled": outcome.pooled,
-        "validation": outcome.validation,
-        "steps": outcome.step,
-        "cpu_minutes": round(outcome.cpu_seconds / 60, 2),
-        "settings": job.config.to_dict(),
-    }
-    if outcome.status == "done":
-        run = Run.open(job.out)
-        entry["attempts"] = run.progress().attempt + 1
-        entry["revision"] = run.revision
-    return entry
