@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from dataclasses import replace
 
 import pytest
 import torch
 
-from statetrack.models import Tagger
+from statetrack.analysis.recency import model_influence
+from statetrack.analysis.smoothing import sharpness
+from statetrack.models import ModelConfig, Tagger
 from statetrack.recipes import bottlenecks, length_stress, mad, recipes, state_size
+from statetrack.recipes.depth_numbers import depth_numbers, random_words
 from statetrack.recipes.mad_published import PUBLISHED
 from statetrack.recipes.mad_settings import TASKS, mad_settings
 from statetrack.tasks import make_task
@@ -20,7 +24,7 @@ from statetrack.training.distributed import Workers
 from statetrack.training.settings import check
 from statetrack.training.trainer import Trainer
 
-RUNS = {"mad": 30, "bottlenecks": 24, "length-stress": 6, "state-size": 50}
+RUNS = {"mad": 30, "bottlenecks": 72, "length-stress": 6, "state-size": 50}
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -64,7 +68,7 @@ def test_published_recall_averages_to_what_is_printed(variant):
 
 def tiny(config: TrainConfig) -> TrainConfig:
     """The same run with next to no work."""
-    length = max(config.lengths.low, 40) if config.lengths.low == config.lengths.high else config.lengths.low
+    length = config.lengths.low
     fixed = config.lengths.low == config.lengths.high
     return replace(
         config,
@@ -92,6 +96,8 @@ def test_runs_and_tables(module, maker, only, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "N_TEST", 4)
     if hasattr(module, "LENGTHS"):
         monkeypatch.setattr(module, "LENGTHS", (40, 48))
+    if module is bottlenecks:
+        monkeypatch.setattr(module, "UNTRAINED", ())
     (cls,) = (recipes.get(name) for name in RUNS if recipes.get(name).__module__ == module.__name__)
     recipe = cls("cpu")
     result = recipe.run(tmp_path, workers=0, observer=lambda line: None, only=[only])
@@ -129,10 +135,42 @@ def test_the_table_of_mad_takes_the_optimiser_that_validation_prefers():
 
 
 def test_the_table_of_recall_sets_published_numbers_beside_ours():
-    runs = [entry(f"none-2-layers-{n}-pairs-0", "mamba", {"64": share}) for n, share in ((4, 1.0), (8, 0.5), (16, 0.3))]
-    table = recipes.get("bottlenecks")().table({"runs": runs}).splitlines()
-    assert "| none | 2 | 100.0 | 50.0 | 30.0 | 60.0 | 98.4 | 81.8 | 36.0 | 72.1 |" in table
-    assert "| one | 4 | not run | not run | not run |  |  |  |  |  |" in table
+    numbers = {"half_life": 14.04, "far_share": 0.0123, "relative": [1.0, 1.5], "states": [1.0, 0.25], "effective_rank": [9, 7]}
+    runs = [
+        {**entry(f"none-2-layers-{n}-pairs-0", "mamba", {"32": share}), "measured": numbers} for n, share in ((4, 1), (8, 0.5))
+    ]
+    untrained = [{"variant": "lru", "depth": 16, **numbers, "half_life": None, "states": [None]}]
+    table = recipes.get("bottlenecks")().table({"runs": runs, "untrained": untrained}).splitlines()
+    assert "| mamba, none | 2 | 100.0 | 50.0 | 75.0 | 98.4 | 81.8 | 36.0 | 72.1 |" in table
+    assert "| mamba, zero | 4 | not run | not run |  | 99.7 | 92.2 | 52.2 | 81.4 |" in table
+    assert not any(line.startswith("| mamba, one | 4") for line in table)  # neither ours nor theirs
+    assert "| lru | 16 | nothing | does not fall | 1.23 | none | 1.50 | 7.00 |" in table
+    assert "| mamba, none | 2 | 8 pairs | 14.0 | 1.23 | 0.25 | 1.50 | 7.00 |" in table
+
+
+def test_numbers_by_depth_are_those_of_the_tools():
+    torch.manual_seed(0)
+    model = Tagger("mamba", 5, 2, ModelConfig(d_model=4, n_layers=2, norm="pre", residual=True, layer={"d_state": 2})).eval()
+    words = random_words(5, 2, 16)
+    found = depth_numbers(model, words)
+    exact = model_influence(model, words, positions=[8, 12], probes=0)
+    logs = torch.stack([exact[:, 0, 8 - d].log().mean() + exact[:, 1, 12 - d].log().mean() for d in range(9)]) / 2
+    slopes = -logs[4:].diff()
+    assert 0.5 * float(slopes.min()) < found["slope"] < 2 * float(slopes.max())
+    assert found["half_life"] == pytest.approx(math.log(2) / found["slope"])
+    assert len(found["relative"]) == 3 and len(found["states"]) == len(found["bounds"]) == 2
+    assert found["relative"][0] == pytest.approx(sharpness(model.embedding(words)).relative, rel=1e-5)
+
+
+def test_untrained_stacks_are_measured_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(bottlenecks, "DEPTHS", (1,))
+    monkeypatch.setattr(bottlenecks, "UNTRAINED", bottlenecks.UNTRAINED[:2])
+    monkeypatch.setattr(bottlenecks, "WIDTH", 4)
+    recipe = recipes.get("bottlenecks")()
+    first = recipe.shared(tmp_path)
+    assert [row["variant"] for row in first["untrained"]] == ["mamba", "polarized-mamba"]
+    monkeypatch.setattr(bottlenecks, "depth_numbers", None)
+    assert recipe.shared(tmp_path) == first
 
 
 def test_the_table_of_lengths():

@@ -24,10 +24,10 @@ TASKS: dict[str, dict[str, Any]] = {
 }
 LONGEST = 512
 LENGTHS = (LONGEST, 4096, 16_384, 65_536)
-N_TEST = 32
+N_TEST = 16
 _PD: dict[str, dict[str, Any]] = {
     "selective-copying": {
-        "d_state": 64,
+        "d_state": 32,
         "n_heads": 4,
         "dictionary_size": 16,
         "dictionary_init": "permutation",
@@ -46,14 +46,14 @@ def stress_config(layer: str, task: str, seed: int) -> TrainConfig:
     config = default_config(layer, task, seed=seed, task_options=dict(TASKS[task]), layer_options=options)
     if task == "selective-copying" or layer != "flash-pd-ssm":
         pd = layer == "flash-pd-ssm"
-        model = ModelConfig(d_model=64 if pd else 32, n_layers=2, norm="pre", residual=True, feedforward=2, layer=options)
-        config = replace(config, model=model, optim=OptimConfig(lr=3e-3, decay_steps=200))
+        model = ModelConfig(d_model=32 if pd else 16, n_layers=2, norm="pre", residual=True, feedforward=2, layer=options)
+        config = replace(config, model=model, optim=OptimConfig(lr=5e-3, decay_steps=150))
     return replace(
         config,
         lengths=LengthConfig(low=low, high=LONGEST, start=2 * low, growth=2.0, threshold=0.9),
         evaluation=EvalConfig(every=100, low=LONGEST, high=LONGEST, n=64, stop_at=0.999),
-        steps=3000,
-        batch_size=32,
+        steps=1200,
+        batch_size=16,
         restart_after=None,
     )
 
