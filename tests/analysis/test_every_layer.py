@@ -127,9 +127,33 @@ def check_operator(layer, x):
     close(found.vectors.sum(2) + found.start, y)
     close(found.sizes, found.vectors.norm(dim=-1))
     assert not found.sizes.triu(1).any()
+    if has_states(layer) and layer.traits.linear:
+        check_contributions(layer, x, found)
     share = hidden_attention(layer, x)
     close(share.sum(-1), torch.ones(1, LENGTH, dtype=torch.float64))
     close(rollout([share, share]).sum(-1), torch.ones(1, LENGTH, dtype=torch.float64))
+
+
+def check_contributions(layer, x, found):
+    """Where outputs are linear in the state before their token, by runs of the layer: its step on what is left of each write."""
+    run = unroll(layer, x)
+    a, w = run.transitions.to_dense(), run.writes
+    with torch.no_grad():
+        for t in range(LENGTH):
+
+            def step(h, t=t):
+                return run.one_step(slice(t, t + 1), h)[0]
+
+            nothing = torch.zeros_like(run.h[:, 0])
+            own, any_state = step(nothing), torch.randn(nothing.shape, generator=torch.Generator().manual_seed(t)).to(nothing)
+            if not torch.allclose(step(2 * any_state) - own, 2 * (step(any_state) - own), rtol=1e-9, atol=1e-11):
+                continue  # a norm stands between state and output
+            close(found.vectors[:, t, t], own)
+            for s in range(t):
+                h = w[:, s]
+                for r in range(s + 1, t):
+                    h = a[:, r] @ h
+                close(found.vectors[:, t, s], step(h) - own)
 
 
 def check_influence(name, layer, x):

@@ -13,6 +13,7 @@ from statetrack.analysis.recency import (
     decay_rate,
     hidden_attention,
     influence,
+    memory_curve,
     memory_half_life,
     model_influence,
     operator,
@@ -250,8 +251,27 @@ def test_half_lives():
     assert memory_half_life(Diagonal(long)).item() == 2
     turn = torch.tensor([[0.0, -0.8], [0.8, 0.0]]).expand(1, 9, 1, 2, 2)
     assert memory_half_life(Dense(turn)).item() == 4
+    later = torch.tensor([1.0, 1.0, 0.5]).view(1, 3, 1, 1)
+    assert memory_half_life(Diagonal(later)).item() == 3
+    assert memory_half_life(Diagonal(later), start=2).item() == 1
     with pytest.raises(InvalidInputError, match="diagonal"):
         decay_rate(Dense(turn))
+    with pytest.raises(InvalidInputError, match="start"):
+        memory_half_life(Diagonal(later), start=3)
+
+
+def test_memory_curves_are_singular_values_of_plain_products():
+    a = normal(2, 6, 1, 3, 3, seed=4)
+    found = memory_curve(Dense(a))
+    product = torch.eye(3, dtype=torch.float64).expand(2, 3, 3)
+    for t in range(6):
+        product = a[:, t, 0] @ product
+        values = torch.linalg.svdvals(product).log()
+        torch.testing.assert_close(found.most[:, 0, t], values[:, 0])
+        torch.testing.assert_close(found.least[:, 0, t], values[:, -1])
+    tiny = memory_curve(Dense(torch.eye(2).expand(1, 4000, 1, 2, 2) * 0.5))
+    assert tiny.most[0, 0, -1].item() == pytest.approx(-4000 * math.log(2))  # the product itself underflows
+    assert memory_curve(Dense(torch.diag(torch.tensor([1.0, 0.0])).expand(1, 3, 1, 2, 2))).least.max() == -math.inf
 
 
 # -- retention -----------------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 
+from statetrack.analysis.recency import unroll
 from statetrack.analysis.smoothing import channel_diversity, contraction_bound, sharpness, smoothing_bound, smoothing_by_depth
 from statetrack.errors import InvalidInputError
 from statetrack.layers import make_layer
@@ -111,6 +112,9 @@ def test_bound_of_a_layer_holds_and_is_that_of_the_equations():
     drive = (h - a * before) / (1 - a)
     widest = (drive.amax(1).clamp(min=0) - drive.amin(1).clamp(max=0)) * (1 - a[:, 1:].prod(1))
     assert found.bound == pytest.approx(float(widest.flatten(1).amax(1).mean()))
+    span = (drive.amax(1).clamp(min=0) - drive.amin(1).clamp(max=0)).flatten(1).amax(1)
+    assert found.published == pytest.approx(float(((1 - a.flatten(1).amin(1) ** 11) * span).mean()))
+    assert found.bound <= found.published
 
 
 def test_where_the_theorem_says_nothing():
@@ -133,6 +137,12 @@ def test_depth_is_walked_from_the_embedding_up():
             assert found.blocks[depth].distance == pytest.approx(sharpness(x).distance)
             mixed = block.layer(block.norms[0](x))[0]
             assert found.mixers[depth].distance == pytest.approx(sharpness(mixed).distance)
+            run = unroll(block.layer, block.norms[0](x))
+            a = block.layer.transitions(block.norms[0](x)).value
+            before = run.h[:, :-1].squeeze(-1)
+            written = run.h[:, 1:].squeeze(-1) - a * before
+            assert found.writes[depth].distance == pytest.approx(sharpness(written.flatten(2)).distance)
+            assert found.states[depth].distance == pytest.approx(sharpness(run.h[:, 1:].flatten(2)).distance)
             x = block(x, None)[0]
         assert found.blocks[2].distance == pytest.approx(sharpness(x).distance)
     assert len(found.states) == len(found.bounds) == 2

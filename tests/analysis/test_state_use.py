@@ -9,6 +9,7 @@ import torch
 
 from statetrack.analysis.recency import unroll
 from statetrack.analysis.state_use import (
+    EffectiveSize,
     StateMonitor,
     covariance_use,
     drift_of,
@@ -19,6 +20,7 @@ from statetrack.analysis.state_use import (
     hoyer_sparsity,
     numerical_rank,
     participation_ratio,
+    resume_monitored,
     small_share,
     spectral_entropy,
     stable_rank,
@@ -26,6 +28,7 @@ from statetrack.analysis.state_use import (
     state_use,
     train_monitored,
 )
+from statetrack.analysis.state_use.monitor import recorded
 from statetrack.errors import InvalidInputError
 from statetrack.layers import make_layer
 from statetrack.models import ModelConfig
@@ -279,6 +282,46 @@ def test_monitor_measures_while_training_and_changes_nothing(tmp_path):
     for a, b in zip(run.load_model().parameters(), plain.load_model().parameters(), strict=True):
         assert torch.equal(a, b)
     assert read_json(run.path / "config.json")["config"] == read_json(plain.path / "config.json")["config"]
+
+
+def test_monitor_of_a_run_that_is_stopped_and_resumed_is_that_of_one_that_was_not(tmp_path):
+    config = TrainConfig(
+        "rnn",
+        "parity",
+        model=ModelConfig(d_model=4, layer={"d_state": 2}),
+        evaluation=EvalConfig(every=10, low=8, high=10, n=8),
+        steps=20,
+        batch_size=4,
+        checkpoint_every=10,
+    )
+
+    def stop(record):
+        if record["step"] == 15:
+            raise RuntimeError
+
+    whole = train_monitored(config, tmp_path / "whole", StateMonitor(4, words=2, length=8))
+    with pytest.raises(RuntimeError):
+        train_monitored(config, tmp_path / "parts", StateMonitor(4, words=2, length=8, observer=stop))
+    monitor = StateMonitor(4, words=2, length=8)
+    parts = resume_monitored(tmp_path / "parts", monitor)
+    assert [record["step"] for record in monitor.records] == [4, 8, 12, 16, 20]
+    assert recorded(parts.path / "state_use.jsonl") == recorded(whole.path / "state_use.jsonl") == monitor.records
+    with (parts.path / "state_use.jsonl").open("a") as file:
+        file.write('{"step": 2')
+    assert recorded(parts.path / "state_use.jsonl") == monitor.records
+
+
+def test_verdict_on_a_full_state_and_on_an_idle_one():
+    def size(filled, n=4):
+        sigma = torch.zeros(1, 1, 20, n, dtype=torch.float64)
+        sigma[..., :filled] = 1.0
+        return EffectiveSize(sigma, n, 1e-9)
+
+    assert [size(filled).verdict() for filled in (0, 2, 4)] == ["collapsed", "in between", "saturated"]
+    assert size(2).verdict(saturated=0.5) == "saturated"
+    assert EffectiveSize(size(2).sigma, None, 1e-9).verdict() is None
+    with pytest.raises(InvalidInputError, match="collapsed"):
+        size(1).verdict(saturated=0.1, collapsed=0.2)
 
 
 def test_a_monitor_that_watches_nothing():

@@ -107,3 +107,18 @@ def test_metrics_and_config_are_json(trained):
     steps = [json.loads(line)["step"] for line in (trained / "metrics.jsonl").read_text().splitlines()]
     assert steps == sorted(steps)
     assert steps[-1] == 20
+
+
+def test_a_monitor_logs_the_use_of_states_and_changes_nothing(call, tiny, tmp_path, trained):
+    line = "train rnn parity --seed 3 --test-lengths 8 --monitor 10"
+    assert call(line, "--out", tmp_path / "x", *tiny).code == 0
+    records = [json.loads(line) for line in (tmp_path / "x" / "state_use.jsonl").read_text().splitlines()]
+    assert [record["step"] for record in records] == [10, 20]
+    assert {"layer", "utilisation", "participation", "rank", "hoyer"} <= set(records[0]["layers"][0])
+    for a, b in zip(Run.open(tmp_path / "x").load_model().parameters(), Run.open(trained).load_model().parameters(), strict=True):
+        assert torch.equal(a, b)
+    assert call(line, "--resume --out", tmp_path / "x", *tiny).code == 0
+    refused = call(line, "--resume --out", tmp_path / "x", "--optim.lr 0.5", *tiny)
+    assert refused.code and "other settings" in refused.err
+    assert call("train rnn parity --monitor -1 --out", tmp_path / "y", *tiny).code
+    assert not (tmp_path / "y").exists()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from statetrack.analysis.state_use import StateMonitor, resume_monitored, train_monitored
 from statetrack.cli.config_options import parse_config
 from statetrack.cli.console import TrainingDisplay, console, note, print_json
 from statetrack.cli.options import Flag, parse, refuse
@@ -22,7 +23,7 @@ from statetrack.training import Observer, Run, TrainConfig, resume, train
 from statetrack.training.interrupt import StopRequest
 from statetrack.training.measure import Measurement, measure
 from statetrack.training.settings import check
-from statetrack.training.sweep import train_or_resume
+from statetrack.training.sweep import refuse_differences, train_or_resume
 from statetrack.training.tensorboard import TensorBoard
 
 PROG = "statetrack train"
@@ -35,11 +36,13 @@ class OutputOptions:
     Attributes:
         test_lengths: lengths to test at in the end; none means 40 64 128 256 1000, as far as the task can make them.
         tensorboard: also write scalars for TensorBoard into the run folder.
+        monitor: steps between measurements of how the layers use their states, which go to state_use.jsonl; 0 makes none.
         json: print one JSON object in place of the table.
     """
 
     test_lengths: tuple[int, ...] = ()
     tensorboard: Flag = False
+    monitor: int = 0
     json: Flag = False
 
 
@@ -80,7 +83,7 @@ def run(argv: list[str]) -> int:
         config = opened.config
         if opened.finished:
             note(f"{options.resume} is finished (step {opened.progress().step}); there is nothing left to train.")
-        return _train(lambda observer: resume(options.resume, observer=observer), config, options.resume, options)
+        return _train(_continue(options.resume, options.monitor), config, options.resume, options)
     layer, task = names(argv)
     config, options, rest, known = parse_config(layer, task, argv[2:], f"{PROG} {layer} {task}", extra=NewRunOptions)
     refuse(rest, f"{PROG} {layer} {task}", known)
@@ -88,8 +91,24 @@ def run(argv: list[str]) -> int:
         raise InvalidInputError("--resume with LAYER and TASK needs --out RUN. To continue a run: statetrack train --resume RUN")
     out = options.out or free_folder(Path("runs") / f"{layer.replace('|', '+')}-{task}-{config.seed}")
     check(config)
-    begin = train_or_resume if options.resume else train
-    return _train(lambda observer: begin(config, out, observer=observer), config, out, options)
+    return _train(_begin(config, out, options.monitor, resumed=options.resume), config, out, options)
+
+
+def _begin(config: TrainConfig, out: Path, monitor: int, *, resumed: bool) -> Callable[[Observer], Run]:
+    """Training into a folder that is new or, with ``resumed``, may hold the run already."""
+    if not monitor:
+        start = train_or_resume if resumed else train
+        return lambda observer: start(config, out, observer=observer)
+    if resumed and (out / "config.json").exists():
+        refuse_differences(config, out)
+        return _continue(out, monitor)
+    return lambda observer: train_monitored(config, out, StateMonitor(monitor, observer=observer))
+
+
+def _continue(path: Path, monitor: int) -> Callable[[Observer], Run]:
+    if not monitor:
+        return lambda observer: resume(path, observer=observer)
+    return lambda observer: resume_monitored(path, StateMonitor(monitor, observer=observer))
 
 
 def names(argv: list[str]) -> tuple[str, str]:

@@ -89,13 +89,18 @@ def train_or_resume(config: TrainConfig, out: str | Path, *, observer: Observer 
     if not (out / "config.json").exists():
         check(config)
         return train(config, out, observer=observer)
+    refuse_differences(config, out)
+    return resume(out, observer=observer)
+
+
+def refuse_differences(config: TrainConfig, out: Path) -> None:
+    """Raise ``RunError`` unless the run in a folder has these settings."""
     changed = differences(Run.open(out).config, config)
     if changed:
         listed = ", ".join(f"{name} is {there!r} there and {here!r} here" for name, (there, here) in list(changed.items())[:3])
         raise RunError(
             f"{out} holds a run with other settings: {listed}. Continue it with --resume {out}, or choose another folder."
         )
-    return resume(out, observer=observer)
 
 
 def run_job(job: Job, observer: Observer | None = None) -> Outcome:

@@ -1,11 +1,9 @@
-"""How influence fades with distance: a curve with its slope, half-life and far share, the bound of the theorem, and gate
-half-lives.
+"""How influence fades with distance: a curve with its slope, half-life and far share.
 
-    log influence(t, s) ~ c - kappa (t - s) ;   half-life = log 2 / kappa ;   kappa_bound = -log A_max
+    log influence(t, s) ~ c - kappa (t - s) ;   half-life = log 2 / kappa
 
-Letters: B = rows, L = tokens, H = heads, N = state size. The bound holds for diagonal transitions in (0, 1), up to a constant
-that the theorem does not give, and says nothing as A_max -> 1. Source: "Understanding and Mitigating Bottlenecks of State Space
-Models through the Lens of Recency and Over-smoothing" (arXiv 2501.00658).
+Letters: B = rows, T = outputs, L = tokens. Source: "Understanding and Mitigating Bottlenecks of State Space Models through the
+Lens of Recency and Over-smoothing" (arXiv 2501.00658).
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ import torch
 from torch import Tensor
 
 from statetrack.errors import InvalidInputError
-from statetrack.structures import Diagonal, Structure
 
 _ROUNDING = 1e-12
 """A curve of logs that falls by less is flat."""
@@ -154,48 +151,6 @@ def _first_token_gain(influence: Tensor, positions: list[int]) -> float:
     gain = (logs[..., 0] - logs[..., 1:].mean(-1)).flatten()
     gain = gain[gain.isfinite()]
     return float(gain.mean().exp()) if len(gain) else math.nan
-
-
-def decay_rate(transitions: Structure) -> float:
-    """``-log`` of the largest modulus on the diagonals, the rate of the theorem's bound; 0 means that it says nothing.
-
-    Raises:
-        InvalidInputError: transitions that are not diagonal.
-    """
-    if not isinstance(transitions, Diagonal):
-        raise InvalidInputError(f"The bound is one of diagonal transitions; got {type(transitions).__name__}.")
-    return max(0.0, -math.log(max(float(transitions.value.abs().max()), 1e-300)))
-
-
-def memory_half_life(transitions: Structure) -> Tensor:
-    """Tokens after which half of the first state of the run is left, ``(B, H, N)`` for diagonals and ``(B, H)`` otherwise.
-
-    For diagonals: the least d for which ``|a_d ... a_1|`` is at most 1/2. For others: for the largest singular value of the
-    product. ``inf`` where that does not happen within the run, which for entries of 1 it never does.
-
-    Args:
-        transitions: batch dimensions ``(B, L, H)``.
-    """
-    if isinstance(transitions, Diagonal):
-        kept = transitions.value.detach().abs().double().log().cumsum(1)  # (B, L, H, N); sums of logs do not underflow
-    else:
-        kept = torch.stack([norm.log() for norm in _product_norms(transitions)], dim=1)
-    halved = kept <= -math.log(2) + 1e-12
-    first = halved.to(torch.int64).argmax(1).double() + 1
-    return torch.where(halved.any(1), first, math.inf)
-
-
-def _product_norms(transitions: Structure) -> list[Tensor]:
-    """Largest singular values ``(B, H)`` of the products of the first 1, 2, ... transitions."""
-    dense = transitions.to_dense().detach()
-    product, scale, found = None, torch.zeros(dense.shape[0], dense.shape[2], dtype=torch.float64), []
-    for t in range(dense.shape[1]):
-        product = dense[:, t] if product is None else dense[:, t] @ product
-        norm = torch.linalg.matrix_norm(product, 2)
-        scale = scale + norm.log().double()
-        found.append(scale.exp())
-        product = product / norm.clamp(min=torch.finfo(norm.dtype).tiny)[..., None, None]
-    return found
 
 
 def _plain(value: float) -> float | None:

@@ -97,6 +97,7 @@ class SmoothingBound:
 
     Attributes:
         bound: of the largest difference between two states in any entry, in the pairwise form.
+        published: of the same, in the published form, which takes the least decay of all entries for each of them.
         measured: that difference.
         ratio: largest share of its own bound that any pair of states reaches in any entry; at most 1.
         decay_min: least entry of the transitions.
@@ -106,6 +107,7 @@ class SmoothingBound:
     """
 
     bound: float
+    published: float
     measured: float
     ratio: float
     decay_min: float
@@ -134,15 +136,22 @@ def smoothing_bound(layer: Layer, x: Tensor) -> SmoothingBound | None:
     held = ((weight == 0) & (writes != 0)).any(1)  # (B, C)
     free = ~held.any(0)
     if not bool(free.any()):
-        return SmoothingBound(float("inf"), _spread(h), float("nan"), float(decay.min()), float(decay.max()), 1.0)
+        return SmoothingBound(float("inf"), float("inf"), _spread(h), float("nan"), float(decay.min()), float(decay.max()), 1.0)
     decay, writes, weight, h = decay[..., free], writes[..., free], weight[..., free], h[..., free]
     drive = torch.where(weight > 0, writes / torch.where(weight > 0, weight, 1.0), 0.0)
     start = h[:, 0]
     low = torch.minimum(drive.amin(1), start).clamp(max=0)
     high = torch.maximum(drive.amax(1), start).clamp(min=0)
     bound, measured, ratio = _largest(decay, h[:, 1:], high - low)
+    published = (1 - decay.amin((1, 2)) ** (decay.shape[1] - 1)) * (high - low).amax(-1)
     return SmoothingBound(
-        bound, measured, ratio, float(gates.value.min()), float(gates.value.max()), float(1 - free.double().mean())
+        bound,
+        float(published.mean()),
+        measured,
+        ratio,
+        float(gates.value.min()),
+        float(gates.value.max()),
+        float(1 - free.double().mean()),
     )
 
 

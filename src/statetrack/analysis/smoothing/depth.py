@@ -24,12 +24,14 @@ class DepthSmoothing:
     Attributes:
         blocks: sharpness of the embeddings, then of the output of every block.
         mixers: of the output of every layer, before its residual path.
-        states: of the states of every layer, all heads joined; None for layers whose cache grows.
+        writes: of what every token writes into the states of every layer; None for layers whose cache grows.
+        states: of these states, all heads joined; None for the same layers.
         bounds: the theorem's bound for every layer it covers, beside the measured value; None for the others.
     """
 
     blocks: list[Sharpness]
     mixers: list[Sharpness]
+    writes: list[Sharpness | None]
     states: list[Sharpness | None]
     bounds: list[SmoothingBound | None]
 
@@ -38,6 +40,7 @@ class DepthSmoothing:
         return {
             "blocks": [each.to_dict() for each in self.blocks],
             "mixers": [each.to_dict() for each in self.mixers],
+            "writes": [None if each is None else each.to_dict() for each in self.writes],
             "states": [None if each is None else each.to_dict() for each in self.states],
             "bounds": [None if each is None else each.to_dict() for each in self.bounds],
         }
@@ -55,9 +58,10 @@ def smoothing_by_depth(model: Tagger, tokens: Tensor) -> DepthSmoothing:
         x = frozen.embedding(tokens)
         blocks = [sharpness(features_of(frozen, x, depth=depth)) for depth in range(len(frozen.blocks) + 1)]
         mixers = [sharpness(layer(u)[0]) for layer, u in zip(frozen.layers, inputs, strict=True)]
-    states: list[Sharpness | None] = []
-    bounds = []
+    writes, states, bounds = [], [], []
     for layer, u in zip(frozen.layers, inputs, strict=True):
-        states.append(sharpness(unroll(layer, u).h[:, 1:].flatten(2)) if has_states(layer) else None)
+        run = unroll(layer, u) if has_states(layer) else None
+        writes.append(None if run is None else sharpness(run.writes.flatten(2)))
+        states.append(None if run is None else sharpness(run.h[:, 1:].flatten(2)))
         bounds.append(smoothing_bound(layer, u))
-    return DepthSmoothing(blocks, mixers, states, bounds)
+    return DepthSmoothing(blocks, mixers, writes, states, bounds)

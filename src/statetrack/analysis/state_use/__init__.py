@@ -13,7 +13,7 @@ from statetrack.analysis.state_use.functionals import (
     spectral_entropy,
     stable_rank,
 )
-from statetrack.analysis.state_use.monitor import StateMonitor, train_monitored
+from statetrack.analysis.state_use.monitor import StateMonitor, resume_monitored, train_monitored
 from statetrack.analysis.state_use.two_sweeps import hankel_singular_values
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "hoyer_sparsity",
     "numerical_rank",
     "participation_ratio",
+    "resume_monitored",
     "small_share",
     "spectral_entropy",
     "stable_rank",

@@ -13,7 +13,7 @@ whose cache grows, the dense map ``(dy_t / dx_s) x_s``. Source: "Quantifying Mem
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -23,8 +23,11 @@ from statetrack.analysis.recency.readouts import readouts
 from statetrack.analysis.recency.unrolled import Unrolled, has_states, unroll
 from statetrack.analysis.state_use.functionals import entropy_rank
 from statetrack.analysis.state_use.two_sweeps import from_reads
+from statetrack.errors import InvalidInputError
 from statetrack.layers import Layer
 from statetrack.layers.repetition import every_token_alone
+
+Verdict = Literal["saturated", "in between", "collapsed"]
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,23 @@ class EffectiveSize:
             return float("nan")
         size = self.entropy if kind == "entropy" else self.rank.double()
         return float(size[:, :, self.interior].mean() / self.total)
+
+    def verdict(self, *, saturated: float = 0.9, collapsed: float = 0.1) -> Verdict | None:
+        """Whether the state looks too small or unused, by the mean rank; no thresholds are published, and these are ours.
+
+        Args:
+            saturated: share of TSS from which on the state counts as full.
+            collapsed: share below which it counts as unused.
+
+        Raises:
+            InvalidInputError: thresholds out of order.
+        """
+        if not 0 <= collapsed < saturated <= 1:
+            raise InvalidInputError(f"need 0 <= collapsed < saturated <= 1; got {collapsed} and {saturated}.")
+        share = self.utilisation("rank")
+        if share != share:
+            return None
+        return "saturated" if share >= saturated else "collapsed" if share < collapsed else "in between"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON: means over rows and heads by cut."""

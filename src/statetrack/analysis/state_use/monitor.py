@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ from statetrack.errors import InvalidInputError, RunError
 from statetrack.models import Tagger
 from statetrack.tasks import stream
 from statetrack.training import Run, TrainConfig
+from statetrack.training.checkpoint import checkpoints
 from statetrack.training.distributed import Workers
+from statetrack.training.files import write_text
 from statetrack.training.trainer import Observer, Trainer
 
 _FILE = "state_use.jsonl"
@@ -55,7 +58,11 @@ class StateMonitor:
         run = trainer.run
         length = run.config.lengths.high if self.length is None else self.length
         batch = run.task.sample(self.words, max(length, run.task.min_length), stream(run.config.seed, "validation", length))
-        self._model, self._tokens, self._path = lambda: trainer.model, batch.inputs, run.path / _FILE
+        path = run.path / _FILE
+        if path.exists():  # a run that is resumed takes the steps after its checkpoint again
+            self.records = [record for record in recorded(path) if record["step"] <= _reached(run)]
+            write_text(path, "".join(json.dumps(record) + "\n" for record in self.records))
+        self._model, self._tokens, self._path = lambda: trainer.model, batch.inputs, path
 
     def __call__(self, record: dict[str, Any]) -> None:
         """Take the record of one step."""
@@ -74,6 +81,15 @@ class StateMonitor:
                 file.write(json.dumps(measured) + "\n")
         except OSError as error:
             raise RunError(f"Cannot write {self._path}: {error.strerror}.") from error
+
+
+def recorded(path: Path) -> list[dict[str, Any]]:
+    """The records of a ``state_use.jsonl``; a line that a crash cut short is left out."""
+    records = []
+    for line in path.read_text(encoding="utf8").splitlines():
+        with suppress(ValueError):
+            records.append(json.loads(line))
+    return records
 
 
 def measure_layers(model: Tagger, tokens: Tensor) -> list[dict[str, Any]]:
@@ -97,8 +113,24 @@ def train_monitored(config: TrainConfig, out: str | Path, monitor: StateMonitor)
         InvalidInputError: a configuration that cannot run.
     """
     workers = Workers.join()
-    run = Run.create(out, config) if workers.leads else Run(Path(out), config)
-    trainer = Trainer(run, workers, None)
+    return _monitored(Run.create(out, config) if workers.leads else Run(Path(out), config), workers, monitor, resumed=False)
+
+
+def resume_monitored(path: str | Path, monitor: StateMonitor) -> Run:
+    """``resume`` under a monitor.
+
+    Raises:
+        RunError: no run of this version in that folder.
+    """
+    return _monitored(Run.open(path), Workers.join(), monitor, resumed=True)
+
+
+def _monitored(run: Run, workers: Workers, monitor: StateMonitor, *, resumed: bool) -> Run:
+    trainer = Trainer(run, workers, monitor.observer)
     if workers.leads:
         monitor.watch(trainer)
-    return trainer.train()
+    return trainer.train(resumed=resumed)
+
+
+def _reached(run: Run) -> int:
+    return run.progress().step if checkpoints(run.checkpoint_folder) else 0
