@@ -41,7 +41,7 @@ def decay_rate(transitions: Structure) -> float:
     """
     if not isinstance(transitions, Diagonal):
         raise InvalidInputError(f"The bound is one of diagonal transitions; got {type(transitions).__name__}.")
-    return max(0.0, -math.log(max(float(transitions.value.abs().max()), _LEAST)))
+    return max(0.0, -math.log(max(float(transitions.value.detach().abs().max()), _LEAST)))
 
 
 def memory_half_life(transitions: Structure, *, start: int = 0) -> Tensor:
