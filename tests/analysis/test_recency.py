@@ -127,10 +127,10 @@ def test_system_operator_of_the_delta_rule_and_its_wrong_shortcut():
 @pytest.mark.parametrize("block", [1, 3, 64])
 def test_blocks_change_nothing(block):
     layer, x = moved(make_layer("flash-pd-ssm", 4, d_state=3, dictionary_size=2)), normal(2, 7, 4)
-    whole, parts = operator(layer, x, block=7), operator(layer, x, block=block, vectors=False)
+    whole, parts = operator(layer, x, block=7), operator(layer, x, block=block, vectors=False, heads=False)
     torch.testing.assert_close(parts.sizes, whole.sizes, rtol=1e-12, atol=1e-14)
     torch.testing.assert_close(parts.start, whole.start, rtol=1e-12, atol=1e-14)
-    assert parts.vectors is None
+    assert parts.vectors is None and parts.heads is None
     assert whole.start.abs().max() > 1e-3  # the state starts at e_1
 
 

@@ -35,7 +35,8 @@ class Operator:
         sizes: ``(B, L, L)``, lengths of these vectors.
         start: ``(B, L, E)``, what the state before the first token contributes.
         outputs: ``(B, L, E)``, which is ``start`` plus the sum of the vectors.
-        heads: ``(B, H, L, L)`` lengths of what each head carries from s to t, for s < t; None for layers without a state.
+        heads: ``(B, H, L, L)`` lengths of what each head carries from s to t, for s < t; None for layers without a state, or if
+            they were not asked for.
         exact: whether it was read off transitions; otherwise ``c_ts = (dy_t / dx_s) x_s`` for s < t, a linearisation.
     """
 
@@ -47,16 +48,18 @@ class Operator:
     exact: bool
 
 
-def operator(layer: Layer, x: Tensor, *, vectors: bool = True, block: int = 32) -> Operator:
+def operator(layer: Layer, x: Tensor, *, vectors: bool = True, heads: bool = True, block: int = 32) -> Operator:
     """The causal operator of a layer on an input, in float64.
 
-    Costs O(L^2 H N (1 + E)) time; memory is what is returned plus ``block`` rows of readouts ``(E, H N)``. For long inputs leave
-    ``vectors`` out. Layers without a state of constant size (attention) get the linearisation ``(dy_t / dx_s) x_s`` instead.
+    Costs O(L^2 H N (1 + E)) time; memory is what is returned, all states of the run and ``block`` rows of readouts ``(E, H N)``.
+    For long inputs leave out ``vectors`` and ``heads``: then it is O(L^2 + L H N). Layers without a state of constant size
+    (attention) get the linearisation ``(dy_t / dx_s) x_s`` instead.
 
     Args:
         layer: any layer.
         x: ``(B, L, d_model)``.
         vectors: keep the contributions themselves and not only their lengths.
+        heads: keep the lengths by head.
         block: output tokens that are treated at once.
 
     Raises:
@@ -73,19 +76,21 @@ def operator(layer: Layer, x: Tensor, *, vectors: bool = True, block: int = 32) 
     if not has_states(layer):
         return _linearised(layer, x, vectors)
     run = unroll(layer, x)
-    parts = list(_rows(run, block, vectors))
-    kept, sizes, start, heads = (list(column) for column in zip(*parts, strict=True))
+    parts = list(_rows(run, block, vectors, heads))
+    kept, sizes, start, by_head = (list(column) for column in zip(*parts, strict=True))
     return Operator(
         vectors=torch.cat([k for k in kept if k is not None], dim=1) if vectors else None,
         sizes=torch.cat(sizes, dim=1),
         start=torch.cat(start, dim=1),
         outputs=run.outputs,
-        heads=torch.cat(heads, dim=2),
+        heads=torch.cat([h for h in by_head if h is not None], dim=2) if heads else None,
         exact=layer.traits.linear,
     )
 
 
-def _rows(run: Unrolled, block: int, vectors: bool) -> Iterator[tuple[Tensor | None, Tensor, Tensor, Tensor]]:
+def _rows(
+    run: Unrolled, block: int, vectors: bool, with_heads: bool
+) -> Iterator[tuple[Tensor | None, Tensor, Tensor, Tensor | None]]:
     """Contributions to ``block`` outputs at a time: vectors, sizes ``(B, T, L)``, start, heads ``(B, H, T, L)``."""
     n_rows, length, _ = run.x.shape
     writes, n_heads = run.writes, run.view.n_heads
@@ -97,11 +102,12 @@ def _rows(run: Unrolled, block: int, vectors: bool) -> Iterator[tuple[Tensor | N
         read = readouts(run, tokens)  # (B, T, E, H, N, V)
         size = read.shape[1]
         rows = run.outputs.new_zeros(n_rows, size, length, run.outputs.shape[-1])
-        heads = run.outputs.new_zeros(n_rows, n_heads, size, length)
+        heads = run.outputs.new_zeros(n_rows, n_heads, size, length if with_heads else 0)
         from_start = run.outputs.new_zeros(n_rows, size, run.outputs.shape[-1])
         for i, t in enumerate(range(tokens.start, tokens.stop)):
             by_head = torch.einsum("behnv,sbhnv->bshe", read[:, i].conj(), pushed[:t]).real
-            heads[:, :, i, :t] = by_head.norm(dim=-1).transpose(1, 2)
+            if with_heads:
+                heads[:, :, i, :t] = by_head.norm(dim=-1).transpose(1, 2)
             rows[:, i, :t] = by_head.sum(2)
             from_start[:, i] = torch.einsum("behnv,bhnv->be", read[:, i].conj(), start).real
             rows[:, i, t] = run.outputs[:, t] - rows[:, i, :t].sum(1) - from_start[:, i]
@@ -109,7 +115,7 @@ def _rows(run: Unrolled, block: int, vectors: bool) -> Iterator[tuple[Tensor | N
             pushed[:t] = _moved(step, pushed[:t])
             start = _moved(step, start)
             pushed[t] = writes[:, t]
-        yield rows if vectors else None, rows.norm(dim=-1), from_start, heads
+        yield rows if vectors else None, rows.norm(dim=-1), from_start, heads if with_heads else None
 
 
 def _moved(step: Structure, h: Tensor) -> Tensor:
@@ -169,7 +175,7 @@ def hidden_attention(layer: Layer, x: Tensor, *, block: int = 32) -> Tensor:
 
     Contributions may cancel or turn, so these are sizes and no attention weights; for the influence of a token see ``influence``.
     """
-    sizes = operator(layer, x, vectors=False, block=block).sizes
+    sizes = operator(layer, x, vectors=False, heads=False, block=block).sizes
     return sizes / sizes.sum(-1, keepdim=True).clamp(min=torch.finfo(sizes.dtype).tiny)
 
 
