@@ -19,7 +19,7 @@ def one_hot_eigenvalues(index: Tensor, value: Tensor) -> Tensor:
     entries = value.reshape(-1, n).detach().to(torch.complex128).cpu()
     out = torch.zeros(maps.shape, dtype=torch.complex128)
     for row, (step, entry) in enumerate(zip(maps.tolist(), entries, strict=True)):
-        for cycle in _cycles(step):
+        for cycle in cycles(step):
             product = complex(entry[cycle].prod())
             radius, angle = abs(product) ** (1 / len(cycle)), math.atan2(product.imag, product.real)
             turns = (angle + 2 * math.pi * torch.arange(len(cycle), dtype=torch.float64)) / len(cycle)
@@ -28,7 +28,7 @@ def one_hot_eigenvalues(index: Tensor, value: Tensor) -> Tensor:
     return out.reshape(index.shape).to(device=value.device, dtype=dtype)
 
 
-def _cycles(step: list[int]) -> list[list[int]]:
+def cycles(step: list[int]) -> list[list[int]]:
     """The cycles of a map on ``range(len(step))``, by a three-colour walk."""
     colour = [0] * len(step)
     found = []

@@ -70,7 +70,12 @@ class DiagonalPlusLowRank(Structure):
         return torch.diag_embed(self.diagonal) + self.left @ self.right.mH
 
     def eigenvalues(self) -> Tensor:
-        return torch.linalg.eigvals(self.to_dense())
+        """Where every diagonal is one number d: d, N - R times, and d plus the eigenvalues of ``W^H U``, in O(N R^2)."""
+        d = self.diagonal[..., :1]
+        if self.rank > self.state_size or not bool((self.diagonal == d).all()):
+            return torch.linalg.eigvals(self.to_dense())
+        moved = d + torch.linalg.eigvals(self.right.mH @ self.left)
+        return torch.cat([d.expand(*d.shape[:-1], self.state_size - self.rank).to(moved.dtype), moved], dim=-1)
 
     @classmethod
     def identity(

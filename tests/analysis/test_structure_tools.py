@@ -1,0 +1,52 @@
+"""Spectra, polarization, compression and expansion on every registered layer: a result that keeps its promise, or a reason."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from statetrack.analysis.spectra import lyapunov_exponents, spectrum, word_spectrum
+from statetrack.errors import InvalidInputError
+from statetrack.layers import layers, make_layer
+from statetrack.layers.base import Layer, layer_options
+
+SMALL = {"d_state": 4, "n_heads": 2, "dictionary_size": 3, "d_head": 2}
+SPECIAL = {"fp-rnn": {"d_state": 2, "n_iterations": 2}, "slice": {"block_size": 2}, "linoss": {"d_state": 2}}
+NAMES = list(layers)
+
+
+def small(name: str, **options) -> Layer:
+    """A layer of width 4 in float64, away from its initial weights."""
+    known = layer_options(name)
+    chosen = {key: value for key, value in {**SMALL, **SPECIAL.get(name, {}), **options}.items() if key in known}
+    torch.manual_seed(0)
+    layer = make_layer(name, 4, **chosen).double()
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    return layer.eval()
+
+
+def normal(*shape: int, seed: int = 1) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_spectra(name):
+    """Products and sums of eigenvalues are determinants and traces of the dense matrices."""
+    layer, x = small(name), normal(1, 3, 4)
+    if name == "transformer":
+        with pytest.raises(InvalidInputError, match="no transition"):
+            spectrum(layer, x)
+        return
+    dense = layer.transitions(x).to_dense().detach().to(torch.complex128)
+    single, word = spectrum(layer, x), word_spectrum(layer, x)
+    assert single.eigenvalues.shape == dense.shape[:-1]
+    torch.testing.assert_close(single.eigenvalues.sum(-1), dense.diagonal(dim1=-2, dim2=-1).sum(-1), rtol=1e-9, atol=1e-9)
+    product = dense[:, 2] @ dense[:, 1] @ dense[:, 0]
+    torch.testing.assert_close(word.eigenvalues.sum(-1), product.diagonal(dim1=-2, dim2=-1).sum(-1), rtol=1e-8, atol=1e-9)
+    torch.testing.assert_close(word.eigenvalues.prod(-1), torch.linalg.det(product), rtol=1e-6, atol=1e-9)
+    volume = torch.linalg.det(dense).abs().log().sum(1) / 3
+    growth = lyapunov_exponents(layer.transitions(x)).sum(-1)
+    alive = volume > -30  # where a determinant is 0 in exact arithmetic, its rounding says nothing
+    torch.testing.assert_close(growth[alive], volume[alive], rtol=1e-6, atol=1e-6)
