@@ -40,6 +40,7 @@ BAD_INPUT = {
     "resume without a folder": ("train rnn parity --resume", "needs --out RUN"),
     "resume of nothing": ("train --resume nowhere", "nowhere is not a run folder"),
     "eval of nothing": ("eval nowhere", "nowhere is not a run folder"),
+    "inspect of nothing": ("inspect nowhere", "nowhere is not a run folder"),
     "report of nothing": ("report nowhere", "nowhere is not a run folder"),
     "compare nothing": ("compare", "statetrack compare RUN RUN"),
     "compare with nothing": ("compare nowhere", "nowhere is not a run folder"),

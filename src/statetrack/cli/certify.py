@@ -16,6 +16,7 @@ from statetrack.cli.options import Flag, parse
 from statetrack.cli.outcome import RunFailed
 from statetrack.errors import InvalidInputError
 from statetrack.layers.dictionary import DictionaryLayer
+from statetrack.report.tables import shortened
 from statetrack.training import Run
 from statetrack.training.files import write_json
 
@@ -80,12 +81,6 @@ def show(stored: dict[str, Any]) -> None:
         print(f"Missing: {stored['missing']}.")
     if "counterexample" in stored:
         print(f"Word: {shortened(stored['counterexample']['word'])}")
-
-
-def shortened(word: list[int], most: int = 60) -> str:
-    """A word of tokens for people."""
-    shown = " ".join(str(token) for token in word[:most])
-    return shown if len(word) <= most else f"{shown} ... ({len(word):,} tokens in all)"
 
 
 def _advise(opened: Run, stored: dict[str, Any]) -> None:

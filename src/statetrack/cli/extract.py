@@ -10,10 +10,9 @@ import tyro
 
 from statetrack.analysis import Extraction, draw, extract
 from statetrack.analysis.extraction.extract import Method
-from statetrack.cli.certify import shortened
 from statetrack.cli.console import note, print_json
 from statetrack.cli.options import Flag, parse
-from statetrack.report.tables import percent
+from statetrack.report.tables import percent, shortened
 from statetrack.training import Run
 
 PROG = "statetrack extract"

@@ -17,6 +17,7 @@ _COMMANDS = {
     "train": ("train", "train LAYER on TASK into a run folder, or continue one with --resume RUN"),
     "eval": ("evaluate", "accuracy of a run at chosen lengths, on the test split"),
     "report": ("report", "write a self-contained report.html about a run"),
+    "inspect": ("inspect", "look inside a run: write inspect.html with spectra, memory, state use, automaton"),
     "extract": ("extract", "the automaton a run computes, held against the task's"),
     "certify": ("certify", "prove a run right on words of every length, or find one it gets wrong"),
     "snap": ("snap", "round a PD run to exact weights that are proved right"),
@@ -29,7 +30,7 @@ _COMMANDS = {
 }
 _GROUPS = {
     "One run": ("demo", "train", "eval", "report"),
-    "What it computes": ("extract", "certify", "snap"),
+    "What it computes": ("inspect", "extract", "certify", "snap"),
     "Many runs": ("compare", "sweep", "recipe"),
     "Look up": ("theory", "list", "bench"),
 }

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import statetrack
 from statetrack.layers import layers, names_of
 from statetrack.report.figures import accuracy_figure, learning_figure
+from statetrack.report.html import in_both_widths as _in_both_widths
+from statetrack.report.html import rendered
 from statetrack.report.reproduce import folded, train_command
 from statetrack.report.tables import DASH, interval, percent
 from statetrack.report.verdict import verdict
@@ -16,9 +18,6 @@ from statetrack.training import Run
 from statetrack.training.files import write_text
 from statetrack.training.measure import Measurement, default_lengths, measure, remembered_lengths, wilson_interval
 from statetrack.training.settings import settings
-
-_WIDTHS = {"wide": 7.4, "narrow": 3.7}
-"""Inches. A page holds each figure in both, so that its text stays readable on a phone."""
 
 _TRAITS = ("structure", "spectrum", "input_dependent", "one_layer", "deeper", "source")
 
@@ -47,16 +46,7 @@ def write_report(run: Run, out: str | Path | None = None, *, lengths: Sequence[i
 
 def render(run: Run, found: Measurement) -> str:
     """The page about a run and what was measured."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-
-    environment = Environment(
-        loader=PackageLoader("statetrack.report"),
-        autoescape=select_autoescape(["html.j2"]),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("report.html.j2").render(_content(run, found)) + "\n"
+    return rendered("report.html.j2", _content(run, found))
 
 
 def _content(run: Run, found: Measurement) -> dict[str, Any]:
@@ -105,10 +95,6 @@ def _pooled_row(found: Measurement) -> dict[str, str] | None:
         return None
     low, high, n, share = (found.pooled[key] for key in ("low", "high", "n", "accuracy"))
     return {"length": f"{low}{DASH}{high}", "accuracy": percent(share), "interval": interval(*wilson_interval(share, n))}
-
-
-def _in_both_widths(draw: Callable[..., str], name: str) -> dict[str, str]:
-    return {kind: draw(width=width, name=f"{name}-{kind}") for kind, width in _WIDTHS.items()}
 
 
 def _duration(seconds: float) -> str:

@@ -12,8 +12,20 @@ SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#00
 """Okabe and Ito (2008), darkest first, so that the first lines stand out on white."""
 
 INK, MUTED, RULE, SHADE = "#1b1f24", "#5b6570", "#d8dce1", "#eef1f4"
+PAPER = "#fffffe"
+"""The page itself; a colour of its own, so that white can stay white."""
 
-_VARIABLES = {SERIES[0]: "series-1", SERIES[1]: "series-2", INK: "ink", MUTED: "muted", RULE: "rule", SHADE: "shade"}
+_VARIABLES = {
+    SERIES[0]: "series-1",
+    SERIES[1]: "series-2",
+    SERIES[2]: "series-3",
+    SERIES[3]: "series-4",
+    INK: "ink",
+    MUTED: "muted",
+    RULE: "rule",
+    SHADE: "shade",
+    PAPER: "paper",
+}
 """The page's custom property for each colour."""
 _RC = {
     "svg.fonttype": "none",

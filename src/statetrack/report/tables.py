@@ -29,6 +29,12 @@ def interval(low: float, high: float) -> str:
     return f"{100 * low:.1f} {DASH} {100 * high:.1f}"
 
 
+def shortened(word: list[int], most: int = 60) -> str:
+    """A word of tokens for people."""
+    shown = " ".join(str(token) for token in word[:most])
+    return shown if len(word) <= most else f"{shown} ... ({len(word):,} tokens in all)"
+
+
 def bar(share: float, chance: float, width: int = _BAR) -> Text:
     """A share as a bar, with a mark where chance lies."""
     eighths = round(share * width * 8)

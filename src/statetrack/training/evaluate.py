@@ -43,27 +43,29 @@ def _batch_size(length: int) -> int:
     return max(8, min(_BATCH, _BATCH * 512 // max(1, length)))
 
 
-@torch.no_grad()
 def count_correct(model: Tagger, batch: Batch) -> tuple[int, int]:
     """Right labels and all labels of a batch; the model is left in the mode it was in."""
+    return sum(int((given == right).sum()) for given, right in answers(model, batch)), int(batch.mask.sum())
+
+
+@torch.no_grad()
+def answers(model: Tagger, batch: Batch) -> list[tuple[Tensor, Tensor]]:
+    """Given and right classes ``(n,)`` at the labelled positions, part by part; the model is left in the mode it was in."""
     was_training = model.training
     model.eval()
     try:
-        correct = 0
+        found = []
         states = None
         step = _BLOCK if _streams(model) else batch.inputs.shape[1]
         for start in range(0, batch.inputs.shape[1], max(1, step)):
             part = slice(start, start + step)
             features, states = model.features(batch.inputs[:, part], states)
-            correct += int(_hits(model, features, batch.targets[:, part], batch.mask[:, part]))
-        return correct, int(batch.mask.sum())
+            mask = batch.mask[:, part]
+            found.append((model.head(features[mask]).argmax(-1), batch.targets[:, part][mask]))
+        return found
     finally:
         model.train(was_training)
 
 
 def _streams(model: Tagger) -> bool:
     return model.decoder is None and all(layer.traits.streams for layer in model.layers)
-
-
-def _hits(model: Tagger, features: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
-    return (model.head(features[mask]).argmax(-1) == targets[mask]).sum()

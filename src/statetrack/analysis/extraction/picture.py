@@ -12,9 +12,11 @@ from statetrack.errors import InvalidInputError
 
 _COLOURS = ("#cfe3f3", "#fbdcc4", "#c9ebdd", "#f3dbe8", "#faecc5", "#d9f0fb", "#e4e4e4")
 _INK, _EDGE = "#1b1f24", "#5b6570"
+_ON_COLOUR = "#1b1f25"
+"""Ink on the pale discs, which stay pale on a dark page."""
 _SUFFIXES = (".png", ".svg", ".pdf")
 _MOST = 200
-_LABELLED = 30
+LABELLED = 30
 """Above so many states a picture shows arrows without symbols."""
 
 
@@ -32,6 +34,24 @@ def draw(automaton: Automaton, path: Path, *, title: str, no_question: int) -> N
     """
     if path.suffix not in _SUFFIXES:
         raise InvalidInputError(f"A picture ends in {', '.join(_SUFFIXES)}; got {path.name!r}.")
+    figure = picture(automaton, no_question=no_question)
+    figure.axes[0].set_title(title, fontsize=11, color=_INK)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=144, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+def picture(automaton: Automaton, *, no_question: int, paper: str = "white", width: float | None = None) -> Any:
+    """The picture as a matplotlib figure.
+
+    Args:
+        automaton: up to 200 states.
+        no_question: the class of states where nothing is asked, which get no label.
+        paper: colour behind labels.
+        width: in inches; None means what the number of states takes.
+
+    Raises:
+        InvalidInputError: too many states.
+    """
     if automaton.n_states > _MOST:
         raise InvalidInputError(f"An automaton with {automaton.n_states} states makes no picture; {_MOST} is the most.")
     from matplotlib.figure import Figure
@@ -42,9 +62,9 @@ def draw(automaton: Automaton, path: Path, *, title: str, no_question: int) -> N
     angle = np.pi / 2 - 2 * np.pi * np.arange(n) / n
     centre = np.column_stack([np.cos(angle), np.sin(angle)]) * (0 if n == 1 else 1)
     radius = min(0.22, 2.2 / max(n, 4) / 1.6)
-    figure = Figure(figsize=(6.4, 6.8) if n <= _LABELLED else (11, 11.4), layout="constrained")
+    size = (6.4, 6.8) if n <= LABELLED else (11, 11.4)
+    figure = Figure(figsize=size if width is None else (width, width), layout="constrained")
     axes: Any = figure.subplots()
-    axes.set_title(title, fontsize=11, color=_INK)
     axes.set_aspect("equal")
     axes.set_axis_off()
     edge = 1.08 + 2.2 * radius
@@ -54,19 +74,18 @@ def draw(automaton: Automaton, path: Path, *, title: str, no_question: int) -> N
         if source not in place or after not in place:
             continue
         begin, end = place[source], place[after]
-        label = ", ".join(symbols) if n <= _LABELLED else ""
+        label = ", ".join(symbols) if n <= LABELLED else ""
         if begin == end:
-            _loop(axes, centre[begin], angle[begin], radius, label)
+            _loop(axes, centre[begin], angle[begin], radius, label, paper)
         else:
-            _arrow(axes, centre[begin], centre[end], radius, label)
+            _arrow(axes, centre[begin], centre[end], radius, label, paper)
     _start(axes, centre[place[automaton.start]], angle[place[automaton.start]], radius)
     classes = {c: i for i, c in enumerate(np.unique(automaton.outputs[automaton.outputs != no_question]).tolist())}
     for state, i in place.items():
         output = int(automaton.outputs[state])
-        colour = "white" if output == no_question else _COLOURS[classes[output] % len(_COLOURS)]
+        colour = paper if output == no_question else _COLOURS[classes[output] % len(_COLOURS)]
         _disc(axes, centre[i], radius, colour, "" if output == no_question else str(output))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=144, metadata={"Date": None} if path.suffix == ".svg" else None)
+    return figure
 
 
 def _shown(automaton: Automaton, no_question: int) -> list[int]:
@@ -88,7 +107,7 @@ def _disc(axes: Any, centre: np.ndarray, radius: float, colour: str, label: str)
     from matplotlib.patches import Circle
 
     axes.add_patch(Circle(tuple(centre), radius, facecolor=colour, edgecolor=_INK, linewidth=1.2, zorder=3))
-    axes.text(*centre, label, ha="center", va="center", fontsize=max(5, 60 * radius), color=_INK, zorder=4)
+    axes.text(*centre, label, ha="center", va="center", fontsize=max(5, 60 * radius), color=_ON_COLOUR, zorder=4)
 
 
 def _patch(axes: Any, begin: np.ndarray, end: np.ndarray, bend: float) -> None:
@@ -101,7 +120,7 @@ def _patch(axes: Any, begin: np.ndarray, end: np.ndarray, bend: float) -> None:
     axes.add_patch(arrow)
 
 
-def _arrow(axes: Any, source: np.ndarray, after: np.ndarray, radius: float, label: str) -> None:
+def _arrow(axes: Any, source: np.ndarray, after: np.ndarray, radius: float, label: str, paper: str) -> None:
     """A bent arrow, so that the way back does not lie on it."""
     along = (after - source) / np.linalg.norm(after - source)
     side = np.array([along[1], -along[0]])
@@ -111,21 +130,21 @@ def _arrow(axes: Any, source: np.ndarray, after: np.ndarray, radius: float, labe
     _patch(axes, begin, end, bend)
     bow = (begin + end) / 2 + side * bend * np.linalg.norm(end - begin)
     t = 0.35  # near its source, where fewer arrows cross than in the middle
-    _label(axes, (1 - t) ** 2 * begin + 2 * t * (1 - t) * bow + t**2 * end, label)
+    _label(axes, (1 - t) ** 2 * begin + 2 * t * (1 - t) * bow + t**2 * end, label, paper)
 
 
-def _label(axes: Any, place: np.ndarray, label: str) -> None:
+def _label(axes: Any, place: np.ndarray, label: str, paper: str) -> None:
     if label:
-        around = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none"}
+        around = {"boxstyle": "round,pad=0.15", "facecolor": paper, "edgecolor": "none"}
         axes.text(*place, label, ha="center", va="center", fontsize=9, color=_INK, zorder=2, bbox=around)
 
 
-def _loop(axes: Any, centre: np.ndarray, angle: float, radius: float, label: str) -> None:
+def _loop(axes: Any, centre: np.ndarray, angle: float, radius: float, label: str, paper: str) -> None:
     turn = np.array([[angle - 0.5], [angle + 0.5]])
     begin, end = centre + radius * np.column_stack([np.cos(turn), np.sin(turn)])
     _patch(axes, begin, end, 1.9)
     outward = np.array([np.cos(angle), np.sin(angle)])
-    _label(axes, centre + 1.95 * radius * outward, label)
+    _label(axes, centre + 1.95 * radius * outward, label, paper)
 
 
 def _start(axes: Any, centre: np.ndarray, angle: float, radius: float) -> None:
