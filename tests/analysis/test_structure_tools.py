@@ -9,6 +9,7 @@ from statetrack.analysis.spectra import lyapunov_exponents, spectrum, word_spect
 from statetrack.errors import InvalidInputError
 from statetrack.layers import layers, make_layer
 from statetrack.layers.base import Layer, layer_options
+from statetrack.layers.polarization import polarize
 
 SMALL = {"d_state": 4, "n_heads": 2, "dictionary_size": 3, "d_head": 2}
 SPECIAL = {"fp-rnn": {"d_state": 2, "n_iterations": 2}, "slice": {"block_size": 2}, "linoss": {"d_state": 2}}
@@ -50,3 +51,27 @@ def test_spectra(name):
     growth = lyapunov_exponents(layer.transitions(x)).sum(-1)
     alive = volume > -30  # where a determinant is 0 in exact arithmetic, its rounding says nothing
     torch.testing.assert_close(growth[alive], volume[alive], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_polarization(name):
+    """Selective diagonal layers hold eigenvalues at exactly 1 and 0; the others say why they cannot."""
+    layer, x = small(name), normal(2, 3, 4)
+    if not layer.pinnable:
+        reasons = r"not linear|no recurrence|are fixed|not diagonal|of its own"
+        with pytest.raises(InvalidInputError, match=reasons):
+            polarize(layer)
+        return
+    value = polarize(layer).transitions(x).value
+    value = value.mT if layer.pins_heads else value
+    assert (value[..., 0] == 1).all()
+    assert (value[..., -1] == 0).all()
+    assert torch.isfinite(polarize(layer)(x)[0]).all()
+
+
+def test_every_selective_diagonal_layer_can_be_pinned():
+    """But for the one that is pinned by construction."""
+    diagonal = {
+        name for name in NAMES if layers.get(name).traits.structure in ("diagonal", "scalar times identity, one per head")
+    }
+    assert {name for name in NAMES if layers.get(name).pinnable} == diagonal - {"polarized-mamba"}

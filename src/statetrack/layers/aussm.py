@@ -76,6 +76,8 @@ class AUSSM(Layer):
         source="AUSSM (arXiv 2507.05238); limits: arXiv 2603.01959",
     )
 
+    pinnable = True
+
     def __init__(
         self,
         d_model: int,
@@ -132,7 +134,7 @@ class AUSSM(Layer):
         return softplus(at_least_float32(self.dt_proj(self.x_proj(v))))
 
     def _rotation(self, v: Tensor, dt: Tensor) -> Diagonal:
-        return self.phase(v, dt if self.phase_dt else None)
+        return self.pins.on(self.phase(v, dt if self.phase_dt else None))
 
 
 def _polar(raw: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from statetrack._typing import Bool, Float, Int
 from statetrack.errors import InvalidInputError, UnknownNameError
+from statetrack.layers.pins import Pins
 from statetrack.registry import Registry
 from statetrack.scan.offsets import checked_offsets
 from statetrack.structures import Structure
@@ -86,6 +87,11 @@ class Layer(nn.Module, ABC):
     """
 
     traits: ClassVar[Traits]
+    pinnable: ClassVar[bool] = False
+    """Whether the layer passes its diagonal through ``self.pins``, so that ``polarize`` can pin eigenvalues."""
+    pins_heads: ClassVar[bool] = False
+    """Whether pins count heads, each of which has a single decay, and not states."""
+    pins: Pins = Pins()
     d_model: int
 
     @abstractmethod

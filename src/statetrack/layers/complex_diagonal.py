@@ -34,9 +34,11 @@ class ComplexDiagonal(SelectiveLayer):
         source="PD-SSM (arXiv 2509.22284); limits: arXiv 2603.01959",
     )
 
+    pinnable = True
+
     @inherits_options(SelectiveLayer, initial_state="zero")
     def __init__(self, d_model: int, **shared: Unpack[SelectiveOptions]) -> None:
         super().__init__(d_model, **shared)
 
     def _select(self, u: Tensor, value: Tensor) -> Diagonal:
-        return Diagonal(value)
+        return self.pins.on(Diagonal(value))

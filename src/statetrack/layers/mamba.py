@@ -68,6 +68,7 @@ class Mamba(KeepsFloat32, Layer):
         cost="O(C N)",
         source="Mamba (arXiv 2312.00752); limits: arXiv 2404.08819, arXiv 2411.12537",
     )
+    pinnable = True
     float32_parameters = ("A_log", "D")
 
     def __init__(
@@ -105,14 +106,14 @@ class Mamba(KeepsFloat32, Layer):
     def transitions(self, x: Tensor, state: MambaState | None = None) -> Diagonal:
         state = self.initial_state(x.shape[0]) if state is None else state
         v, _ = self._convolved(self.in_proj(x).chunk(2, dim=-1)[0], state, None)
-        return self._decay(self._selected(v)[0])
+        return self.pins.on(self._decay(self._selected(v)[0]))
 
     def _forward(self, x: Tensor, state: MambaState, cu_seqlens: Tensor | None) -> tuple[Tensor, MambaState]:
         v, z = self.in_proj(x).chunk(2, dim=-1)
         v, conv = self._convolved(v, state, cu_seqlens)
         dt, b, c = self._selected(v)
         drive = (dt * v).unsqueeze(-1) * b.unsqueeze(-2)
-        states, final = scan(self._decay(dt), drive, state.h, cu_seqlens=cu_seqlens, backend=self.backend)
+        states, final = scan(self.pins.on(self._decay(dt)), drive, state.h, cu_seqlens=cu_seqlens, backend=self.backend)
         y = (states @ c.to(states.dtype).unsqueeze(-1)).squeeze(-1) + self.D * v
         return self.out_proj(y.to(x.dtype) * silu(z)), MambaState(conv, final)
 

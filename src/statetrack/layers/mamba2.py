@@ -67,6 +67,8 @@ class Mamba2(KeepsFloat32, Layer):
         cost="O(H N P)",
         source="Mamba-2 (arXiv 2405.21060); limits: arXiv 2404.08819, arXiv 2411.12537",
     )
+    pinnable = True
+    pins_heads = True
     float32_parameters = ("A_log", "D", "dt_bias")
 
     def __init__(
@@ -134,4 +136,4 @@ class Mamba2(KeepsFloat32, Layer):
     def _time_step(self, r: Tensor) -> tuple[Tensor, Tensor]:
         """Time step and log decay, ``(B, L, H)`` each."""
         dt = softplus(at_least_float32(r) + self.dt_bias)
-        return dt, -dt * self.A_log.exp()
+        return dt, self.pins.on_logs(-dt * self.A_log.exp())

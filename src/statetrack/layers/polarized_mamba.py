@@ -10,12 +10,12 @@ Understanding and Mitigating Bottlenecks of State Space Models through the Lens 
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 from statetrack.errors import InvalidInputError
 from statetrack.layers.base import Claim, Traits, register
 from statetrack.layers.mamba import Mamba
+from statetrack.layers.pins import Pins
 from statetrack.scan import Backend
 from statetrack.structures import Diagonal
 
@@ -43,6 +43,7 @@ class PolarizedMamba(Mamba):
         InvalidInputError: a size below 1, or a negative number of pinned states.
 
     Example:
+        >>> import torch
         >>> layer = PolarizedMamba(8, d_state=4)
         >>> y, state = layer(torch.zeros(2, 5, 8))
         >>> y.shape, state.h.shape
@@ -59,6 +60,8 @@ class PolarizedMamba(Mamba):
         cost="O(C N)",
         source="arXiv 2501.00658; limits of non-negative spectra: arXiv 2405.17394",
     )
+
+    pinnable = False
 
     def __init__(
         self,
@@ -83,7 +86,5 @@ class PolarizedMamba(Mamba):
         self.A_log = nn.Parameter(self.A_log.detach()[:, :d_state].clone())
 
     def _decay(self, dt: Tensor) -> Diagonal:
-        learned = super()._decay(dt).value
-        ones = learned.new_ones(()).expand(*dt.shape, self.n_ones)
-        zeros = learned.new_zeros(*dt.shape, 1) if self.exact_zero else (-_SOFT_ZERO * dt).exp().unsqueeze(-1)
-        return Diagonal(torch.cat([ones, learned, zeros.expand(*dt.shape, self.n_zeros)], dim=-1))
+        zero = None if self.exact_zero else (-_SOFT_ZERO * dt).exp().unsqueeze(-1)
+        return Pins(self.n_ones, self.n_zeros).around(super()._decay(dt).value, zero)

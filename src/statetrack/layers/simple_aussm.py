@@ -62,6 +62,8 @@ class SimpleAUSSM(Layer):
         source="arXiv 2603.01959, definition unconfirmed; after AUSSM (arXiv 2507.05238)",
     )
 
+    pinnable = True
+
     def __init__(
         self,
         d_model: int,
@@ -90,11 +92,11 @@ class SimpleAUSSM(Layer):
 
     def transitions(self, x: Tensor, state: VectorState | None = None) -> Diagonal:
         """``exp(i W_theta x)``, shape ``(B, L, 1, N)``."""
-        return self.phase(x)
+        return self.pins.on(self.phase(x))
 
     def _forward(self, x: Tensor, state: VectorState, cu_seqlens: Tensor | None) -> tuple[Tensor, VectorState]:
         drive = None
         if self.input is not None:
             drive = torch.view_as_complex(at_least_float32(self.input(x)).unflatten(-1, (1, self.d_state, 2)).contiguous())
-        states, final = scan(self.phase(x), drive, state.h, cu_seqlens=cu_seqlens, backend=self.backend)
+        states, final = scan(self.transitions(x), drive, state.h, cu_seqlens=cu_seqlens, backend=self.backend)
         return self.decoder(torch.cat([parts(states).to(x.dtype), x], dim=-1)), VectorState(final)
