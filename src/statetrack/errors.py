@@ -33,6 +33,10 @@ class MissingExtraError(StateTrackError, ImportError):
         super().__init__(f"{purpose} needs the package {package!r}. Install it with: pip install '{target}'")
 
 
+class MissingDataError(StateTrackError, FileNotFoundError):
+    """Data that the library does not bring along; the message says where to get them and where to put them."""
+
+
 class BackendError(StateTrackError, RuntimeError):
     """A backend was asked for that cannot run here; the message names the missing piece."""
 
