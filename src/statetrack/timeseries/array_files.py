@@ -83,7 +83,7 @@ def read_table(path: str | Path) -> Cases:
 
 def _arrays(path: Path) -> dict[str, Any]:
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except FileNotFoundError as error:
         raise MissingDataError(f"{path} does not exist.") from error

@@ -147,15 +147,15 @@ def _values(line: _Line, channel: str, head: _Head) -> npt.NDArray[np.float32]:
     absent = np.array([word.lower() in _MISSING for word in words])
     if absent.any() and not head.flags.get("missing", True):
         raise line.error("a value is missing, but the file says @missing false.")
-    found = np.full(len(words), np.nan, dtype=np.float32)
+    found = np.full(len(words), np.nan)
     for i in np.flatnonzero(~absent):
         try:
             found[i] = float(words[i])
         except ValueError:
             raise line.error(f"{words[i]!r} is no number.") from None
-    if not np.isfinite(found[~absent]).all():
+    if not (np.abs(found[~absent]) <= np.finfo(np.float32).max).all():
         raise line.error("a value is infinite or too large for float32.")
-    return found
+    return found.astype(np.float32)
 
 
 def _label(line: _Line, label: str, head: _Head) -> str | float:
