@@ -1,0 +1,10 @@
+"""Hugging Face: language models made of our layers, and our layers inside pre-trained models.
+
+Importing it registers ``StateTrackForCausalLM`` with the Auto classes of ``transformers``.
+"""
+
+from statetrack.integrations.hf import require as _require  # noqa: F401 (first: it names the extra that is missing)
+from statetrack.integrations.hf.configuration import StateTrackConfig
+from statetrack.integrations.hf.modeling import StateTrackForCausalLM, StateTrackModel
+
+__all__ = ["StateTrackConfig", "StateTrackForCausalLM", "StateTrackModel"]
