@@ -6,7 +6,7 @@ import torch
 
 from statetrack import make_layer
 from statetrack.errors import InvalidInputError
-from statetrack.layers.phase_choice import choose_root, mix_roots, roots_of_unity
+from statetrack.layers.phase_choice import choose_root, harden, roots_of_unity
 
 
 def test_values_are_roots_of_the_largest_logit_to_the_last_bit():
@@ -51,13 +51,16 @@ def test_a_long_product_stays_where_integers_put_it():
     assert abs(complex(state.h[0, 0, 0]) - np.exp(1j * expected)) < 1e-3
 
 
-@pytest.mark.parametrize("progress", [0.0, 0.4, 0.99])
-def test_annealed_phases_are_mean_roots(progress):
-    logits = torch.randn(3, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
-    share = np.exp(4 * 30**progress * logits.numpy())
+@pytest.mark.parametrize(
+    ("progress", "sharpness", "picked"), [(0.0, 4, 0), (0.375, 4 * 30**0.5, 0), (0.75, 120, 0), (0.9, 120, 0.6), (1.0, 1, 1)]
+)
+def test_mean_roots_sharpen_and_then_give_way_to_picks(progress, sharpness, picked):
+    logits = torch.randn(3, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(4)) / 10
+    share = np.exp(sharpness * logits.numpy())
     share /= share.sum(-1, keepdims=True)
-    expected = (share * np.exp(2j * np.pi * np.arange(5) / 5)).sum(-1)
-    assert np.abs(mix_roots(logits, torch.tensor(progress, dtype=torch.float64)).numpy() - expected).max() < 1e-12
+    roots = np.exp(2j * np.pi * np.arange(5) / 5)
+    expected = (1 - picked) * (share * roots).sum(-1) + picked * roots[logits.numpy().argmax(-1)]
+    assert np.abs(harden(logits, torch.tensor(progress, dtype=torch.float64)).numpy() - expected).max() < 1e-12
 
 
 def test_an_annealed_layer_ends_with_picks():

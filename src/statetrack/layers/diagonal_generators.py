@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from statetrack.errors import InvalidInputError
-from statetrack.layers.phase_choice import checked_levels, choose_root, mix_roots
+from statetrack.layers.phase_choice import checked_levels, choose_root, harden
 from statetrack.layers.precision import KeepsFloat32, at_least_float32
 from statetrack.scan.parts import polar_diagonal
 
@@ -109,9 +109,7 @@ class DiagonalGenerator(KeepsFloat32):
         phase = at_least_float32(self.phase(u))
         if self.levels is not None:
             logits = phase.unflatten(-1, (*self.shape, self.levels))
-            root = choose_root(logits)
-            if self.mixes:
-                root = torch.where(self.progress < 1, mix_roots(logits, self.progress), root)
+            root = harden(logits, self.progress) if self.mixes else choose_root(logits)
             return self._modulus(u).to(phase.dtype).unflatten(-1, self.shape) * root
         decay, rate = self._decay(u)
         given = polar_diagonal(decay, rate, phase, rising=self.rising, turns=self.kind != "decay_phase")

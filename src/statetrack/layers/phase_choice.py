@@ -23,6 +23,9 @@ from statetrack.scan import straight_through
 _SHARPEST = 30.0
 """What s has grown by when a mixture becomes a pick."""
 
+_BLEND_FROM = 0.75
+"""Progress at which the mean is as sharp as it gets."""
+
 _SHARPNESS = 4.0
 """s: logits of a fresh network are small; sharpened, the surrogate's mean root is not near 0."""
 
@@ -47,8 +50,19 @@ def choose_root(logits: Tensor) -> Tensor:
     return torch.view_as_complex(straight_through(logits, -1, 1 / _SHARPNESS) @ roots)
 
 
-def mix_roots(logits: Tensor, progress: Tensor) -> Tensor:
-    """Mean roots of unity ``(...)``, complex, under ``softmax(s logits)`` of ``(..., Q)``; ``s`` grows with ``progress ()``."""
+def mix_roots(logits: Tensor, sharpening: Tensor) -> Tensor:
+    """Mean roots of unity ``(...)``, complex, under ``softmax(s logits)`` of ``(..., Q)``; ``s`` grows with ``sharpening ()``."""
     logits = at_least_float32(logits)
-    weights = (logits * (_SHARPNESS * _SHARPEST**progress)).softmax(-1)
+    weights = (logits * (_SHARPNESS * _SHARPEST**sharpening)).softmax(-1)
     return torch.view_as_complex((weights @ torch.view_as_real(roots_of_unity(logits.shape[-1], logits))).contiguous())
+
+
+def harden(logits: Tensor, progress: Tensor) -> Tensor:
+    """From mean roots to picked ones: ``progress ()`` from 0 to 1 sharpens the mean first, then blends it with the pick.
+
+    Blending matters: where two logits are as good as equal, the pick is far from the mean however sharp that is.
+    """
+    picked = choose_root(logits)
+    mixed = mix_roots(logits, (progress / _BLEND_FROM).clamp(max=1))
+    share = ((progress - _BLEND_FROM) / (1 - _BLEND_FROM)).clamp(0, 1)
+    return torch.where(progress < 1, mixed + share * (picked - mixed), picked)

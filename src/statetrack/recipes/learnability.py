@@ -64,7 +64,7 @@ def _at_its_pace(config: TrainConfig) -> TrainConfig:
         config,
         optim=replace(config.optim, beta2=0.99, warmup=0.005),
         lengths=replace(config.lengths, threshold=0.95, retreat=0.0, mixed=True),
-        anneal=AnnealConfig(steps=1000 * depth, order="bottom-up"),
+        anneal=AnnealConfig(steps=1200 * depth, order="bottom-up"),
         steps=4000 * depth,
     )
 

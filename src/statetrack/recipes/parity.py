@@ -19,6 +19,25 @@ from statetrack.training.sweep import Job
 
 LENGTHS = (40, 256, 1000)
 TUNED = ("flash-pd-ssm", "pd-ssm", "lstm", "rnn")
+TOLD_ALWAYS = ("complex-kda", "deltanet", "gated-deltanet", "kda", "path-attention", "aussm", "mamba3")
+"""Layers told the parity of every prefix, of words up to the border: from one label at the end of words half as
+long they learn what has drifted, or begun to fade, by then, or nothing."""
+_MIXED = ("aussm", "mamba3")
+"""Of those, the ones that need a feed-forward to read what their one layer holds."""
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "complex-diagonal": {
+        "d_state": 1,
+        "n_heads": 32,
+        "modulus": "unit",
+        "additive_input": False,
+        "initial_state": "first",
+        "phase_levels": 12,
+    },
+    "simple-aussm": {"phase_levels": 2, "additive_input": False, "d_state": 16},
+    "mamba3": {"rotation": "all", "d_state": 16, "d_head": 16},
+}
+"""Options beside the defaults of a layer: phases that are picked do not drift."""
+_RATES = {"sd-ssm": 1e-3, "simple-aussm": 2e-3, "aussm": 2e-3, "mamba3": 2e-3}
 _LONGEST = 128
 _RIGHT = 0.999
 _BORDER = 256
@@ -34,14 +53,30 @@ def parity_config(layer: str) -> TrainConfig:
     config = default_config(layer, "parity")
     if layer in TUNED:
         return config
-    return replace(
+    model = replace(config.model, d_model=32, n_layers=1, norm="none", residual=False)
+    config = replace(
         config,
-        model=replace(config.model, d_model=32, n_layers=1, norm="none", residual=False),
-        optim=OptimConfig(lr=5e-3, weight_decay=0.3, warmup=0.02, decay_steps=300),
+        model=replace(model, layer={**model.layer, **_OPTIONS.get(layer, {})}),
+        optim=OptimConfig(lr=_RATES.get(layer, 5e-3), weight_decay=0.3, warmup=0.02, decay_steps=300),
         lengths=LengthConfig(high=_LONGEST, start=4, growth=2.0),
         evaluation=EvalConfig(every=100, stop_at=0.999),
         batch_size=32,
         steps=2500,
+    )
+    return _told_always(config) if layer in TOLD_ALWAYS else config
+
+
+def _told_always(config: TrainConfig) -> TrainConfig:
+    """The same function as a running product in C2, with a label at every position."""
+    mixed = config.layer in _MIXED
+    return replace(
+        config,
+        task="group-word",
+        task_options={"group": "C2"},
+        model=replace(config.model, residual=mixed, feedforward=2 if mixed else 0),
+        optim=replace(config.optim, weight_decay=0.01 if mixed else 0.3),
+        lengths=replace(config.lengths, low=1, high=_BORDER, start=2),
+        evaluation=replace(config.evaluation, stop_at=1.0),
     )
 
 
@@ -63,6 +98,8 @@ class Parity(RunsRecipe):
         return {
             "train_lengths": [3, _LONGEST],
             "labels": "last position",
+            "told_always": list(TOLD_ALWAYS),
+            "train_lengths_told_always": [1, _BORDER],
             "n_per_length": 512,
             "split": "test, used once after training",
             "right": f"at least {100 * _RIGHT:g} % at length {_BORDER}",
