@@ -37,7 +37,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "mamba3": {"rotation": "all", "d_state": 16, "d_head": 16},
 }
 """Options beside the defaults of a layer: phases that are picked do not drift."""
-_RATES = {"sd-ssm": 1e-3, "simple-aussm": 2e-3, "aussm": 2e-3, "mamba3": 2e-3}
+_RATES = {"sd-ssm": 1e-3, "slice": 1e-3, "simple-aussm": 2e-3, "aussm": 2e-3, "mamba3": 2e-3}
 _LONGEST = 128
 _RIGHT = 0.999
 _BORDER = 256
