@@ -11,6 +11,7 @@ from torch import nn
 from statetrack.analysis.recency import (
     by_distance,
     decay_rate,
+    decoding,
     hidden_attention,
     influence,
     memory_curve,
@@ -318,3 +319,31 @@ def test_retention_of_a_shift_register():
     # One cell per token back, each read once: six tokens count, the others are gone.
     assert found.energy[0, 0].tolist() == [0.0] * 3 + [1.0] * 6
     assert found.far_share[0].tolist()[5:7] == [pytest.approx(1 / 6), 0.0]
+
+
+# -- decoding ------------------------------------------------------------------------------------------------------------------
+
+
+def test_probes_read_a_shift_register_as_far_as_it_reaches():
+    tokens = torch.randint(0, 3, (60, 30), generator=torch.Generator().manual_seed(2))
+    x = torch.nn.functional.one_hot(tokens, 3).double() - 0.4
+    layer = make_layer("shift", 3, d_state=4, wrap="drop").double()
+    found = decoding(layer, x, tokens, lags=(0, 1, 3, 4, 9))
+    assert found.accuracy[:3] == (1.0, 1.0, 1.0)  # four cells hold tokens 0 to 3 back; there is nothing of the others
+    chance = max((tokens[30:, :26] == value).double().mean().item() for value in range(3))
+    assert found.chance[3] == pytest.approx(chance)
+    assert all(abs(share - 1 / 3) < 0.1 for share in found.accuracy[3:])
+    assert max(found.control) < 0.7  # a probe that learnt nothing still maps each token to some answer, at times the right one
+    assert found.retention[2] == pytest.approx((1 - found.chance[2]) / (1 - found.chance[0]))
+    assert abs(found.retention[4]) < 0.15
+    assert found.samples == (900, 870, 810, 780, 630)
+    assert found.selectivity[0] == 1.0 - found.control[0]
+
+
+def test_probes_refuse_what_does_not_fit():
+    tokens = torch.zeros(2, 4, dtype=torch.long)
+    for layer, x, lags in (("lru", normal(2, 5, 3), (0,)), ("lru", normal(2, 4, 3), (1, 2)), ("lru", normal(2, 4, 3), (0, 4))):
+        with pytest.raises(InvalidInputError, match=r"lags|shapes"):
+            decoding(make_layer(layer, 3), x, tokens, lags=lags)
+    with pytest.raises(InvalidInputError, match="cache"):
+        decoding(make_layer("transformer", 4, n_heads=1), normal(2, 4, 4), tokens, lags=(0,))
