@@ -48,8 +48,8 @@ PINNED = (
 OTHERS = tuple(Variant(name, name) for name in ("lru", "aussm", "deltanet", "pd-ssm", "flash-pd-ssm"))
 UNTRAINED = (Variant("mamba", "mamba", _SIZE), Variant("polarized-mamba", "polarized-mamba", _SIZE), *OTHERS)
 DEPTHS = (2, 4, 8, 16)
-PAIRS = (4, 8)
-VOCABULARY, WIDTH = 32, 32
+PAIRS = (4, 7)
+VOCABULARY, WIDTH = 16, 32
 LENGTH = 32
 N_TEST = 512
 SEEN = 64
@@ -69,7 +69,7 @@ PUBLISHED: dict[tuple[str, int], tuple[float, float, float, float]] = {
 
 
 def recall_config(variant: Variant, depth: int, n_pairs: int, seed: int) -> TrainConfig:
-    """One run: 32 tokens over 32 ids, at most 1000 steps of 32 sequences, fewer where validation is perfect before."""
+    """One run: 32 tokens over 16 ids, at most 800 steps of 32 sequences, fewer where validation is perfect before."""
     return TrainConfig(
         variant.layer,
         "mqar",
@@ -79,7 +79,7 @@ def recall_config(variant: Variant, depth: int, n_pairs: int, seed: int) -> Trai
         lengths=LengthConfig(low=LENGTH, high=LENGTH, start=None, threshold=0.0),
         evaluation=EvalConfig(every=100, low=LENGTH, high=LENGTH, n=256, stop_at=0.999),
         seed=seed,
-        steps=1000,
+        steps=800,
         batch_size=32,
     )
 
