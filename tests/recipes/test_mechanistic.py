@@ -137,7 +137,7 @@ def test_the_table_of_mad_takes_the_optimiser_that_validation_prefers():
 def test_the_table_of_recall_sets_published_numbers_beside_ours():
     numbers = {"half_life": 14.04, "far_share": 0.0123, "relative": [1.0, 1.5], "states": [1.0, 0.25], "effective_rank": [9, 7]}
     runs = [
-        {**entry(f"none-2-layers-{n}-pairs-0", "mamba", {"32": share}), "measured": numbers} for n, share in ((4, 1), (8, 0.5))
+        {**entry(f"none-2-layers-{n}-pairs-0", "mamba", {"32": share}), "measured": numbers} for n, share in ((4, 1), (7, 0.5))
     ]
     untrained = [{"variant": "lru", "depth": 16, **numbers, "half_life": None, "states": [None]}]
     table = recipes.get("bottlenecks")().table({"runs": runs, "untrained": untrained}).splitlines()
