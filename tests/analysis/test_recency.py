@@ -24,6 +24,7 @@ from statetrack.analysis.recency import (
 )
 from statetrack.errors import InvalidInputError
 from statetrack.layers import make_layer
+from statetrack.layers.base import Claim, Layer, Traits
 from statetrack.models import ModelConfig, Tagger
 from statetrack.structures import Dense, Diagonal, DiagonalPlusLowRank
 
@@ -319,6 +320,41 @@ def test_retention_of_a_shift_register():
     # One cell per token back, each read once: six tokens count, the others are gone.
     assert found.energy[0, 0].tolist() == [0.0] * 3 + [1.0] * 6
     assert found.far_share[0].tolist()[5:7] == [pytest.approx(1 / 6), 0.0]
+
+
+class Plain(Layer):
+    """``h_t = A h_{t-1} + x_t``, ``y_t = h_t``."""
+
+    traits = Traits("dense", "any", "none", Claim("unknown"), Claim("unknown"), None, "O(N^2)", "this test")
+
+    def __init__(self, a):
+        super().__init__()
+        self.d_model = len(a)
+        self.register_buffer("a", a)
+
+    def initial_state(self, batch_size):
+        return (self.a.new_zeros(batch_size, 1, self.d_model),)
+
+    def transitions(self, x, state=None):
+        return Dense(self.a.expand(*x.shape[:2], 1, *self.a.shape))
+
+    def _forward(self, x, state, cu_seqlens):
+        h, outputs = state[0][:, 0], []
+        for u in x.unbind(1):
+            h = h @ self.a.mT + u
+            outputs.append(h)
+        return torch.stack(outputs, 1), (h.unsqueeze(1),)
+
+
+def test_energies_of_an_orthogonal_matrix_and_of_a_shift():
+    x = normal(1, 9, 6)
+    turn = Plain(torch.linalg.qr(normal(6, 6, seed=3)).Q)
+    energy = influence(turn, x).square()[0]
+    torch.testing.assert_close(energy, torch.full((9, 9), 6.0, dtype=torch.float64).tril())  # N for each token: E = N t
+    shift = Plain(torch.eye(6, dtype=torch.float64).roll(1, 0).tril(-1))
+    energy = influence(shift, x).square()[0, -1]
+    torch.testing.assert_close(energy, torch.tensor([0.0, 0, 0, 1, 2, 3, 4, 5, 6], dtype=torch.float64))
+    assert energy.sum() == 21
 
 
 # -- decoding ------------------------------------------------------------------------------------------------------------------

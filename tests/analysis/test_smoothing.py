@@ -84,6 +84,27 @@ def test_the_theorem_needs_both_assumptions(first, second):
     torch.testing.assert_close(found.pairwise[0, 4, 1, 0], (1 - phi) * (b[0].max() - b[0].min()))
 
 
+@pytest.mark.parametrize(("a", "largest"), [(2.0, 0.797), (4.0, 0.980), (16.0, 0.9999)])
+def test_steps_up_to_which_the_first_assumption_holds(a, largest):
+    """``A = exp(-a dt)`` with weight ``dt``, the split of Mamba."""
+
+    def share(steps):
+        dt = torch.as_tensor(steps, dtype=torch.float64).view(1, -1, 1)
+        return contraction_bound((-a * dt).exp(), dt, torch.zeros_like(dt)).share_i
+
+    assert share([1e-3, 0.5, largest - 1e-3]) == 1.0
+    assert share([largest + 1e-3, 1.01]) == 0.0
+
+
+def test_where_the_first_assumption_never_holds_and_where_it_always_does():
+    dt = torch.logspace(-4, 1, 40, dtype=torch.float64).view(1, -1, 1)
+    none = torch.zeros_like(dt)
+    assert contraction_bound((-dt).exp(), dt, none).share_i == 0.0
+    assert contraction_bound(torch.ones_like(dt), dt, none).share_i == 0.0  # a state pinned at 1
+    for a in (1.0, 3.0):  # exact zero-order hold
+        assert contraction_bound((-a * dt).exp(), (1 - (-a * dt).exp()) / a, none).share_i == 1.0
+
+
 def test_a_closed_gate_forgets_everything():
     a = torch.tensor([0.5, 0.0, 0.5, 0.5]).double().view(1, 4, 1)
     b = torch.tensor([-1.0, 1.0, 0.0, 2.0]).double().view(1, 4, 1)
