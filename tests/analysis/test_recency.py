@@ -111,6 +111,26 @@ def test_delta_rule_contributions_hold_the_norm_and_remember_what_later_keys_era
     assert max(shortcut) > 1e-3  # leaving out that later keys erase is another operator
 
 
+def test_lru_contributions_hold_gelu_and_gate():
+    layer, x = moved(make_layer("lru", 3, d_state=2)), normal(1, 6, 3)
+    found = operator(layer, x)
+    with torch.no_grad():
+        lam = torch.polar((-layer.nu_log.exp()).exp(), layer.theta_log.exp())
+        re, im = (x[0] @ layer.input.weight.mT).chunk(2, -1)
+        drive = layer.gamma_log.exp() * torch.complex(re, im)  # (L, N)
+        c = layer.readout.out.weight
+        for t in range(6):
+            pushed = torch.stack([lam ** (t - s) * drive[s] for s in range(t + 1)])
+            parts = torch.cat([pushed.real, pushed.imag], -1) @ c.mT  # (t + 1, E)
+            y = parts.sum(0) + layer.readout.skip * x[0, t]
+            gelu = torch.nn.functional.gelu(y, approximate="tanh")
+            value, gate = (layer.mix.linear(gelu)).chunk(2)
+            for s in range(t):
+                expected = layer.mix.linear.weight[:3] @ (gelu / y * parts[s]) * gate.sigmoid()
+                torch.testing.assert_close(found.vectors[0, t, s], expected, rtol=1e-11, atol=1e-13)
+        torch.testing.assert_close(found.vectors[0, 5].sum(0), value * gate.sigmoid())
+
+
 def test_system_operator_of_the_delta_rule_and_its_wrong_shortcut():
     k = normal(1, 12, 1, 5, seed=2)
     k = k / k.norm(dim=-1, keepdim=True)
