@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from statetrack.analysis.spectra import lyapunov_exponents, spectrum, word_spectrum
+from statetrack.analysis.state_size import compress
 from statetrack.errors import InvalidInputError
 from statetrack.layers import layers, make_layer
 from statetrack.layers.base import Layer, layer_options
@@ -75,3 +76,22 @@ def test_every_selective_diagonal_layer_can_be_pinned():
         name for name in NAMES if layers.get(name).traits.structure in ("diagonal", "scalar times identity, one per head")
     }
     assert {name for name in NAMES if layers.get(name).pinnable} == diagonal - {"polarized-mamba"}
+
+
+COMPRESSED = {"lru", "s5", "s4d", "linoss", "flash-pd-ssm", "pd-ssm"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_compression(name):
+    """A smaller layer whose error is stated, or the reason why there is none."""
+    layer, x = small(name), normal(2, 6, 4)
+    if name not in COMPRESSED:
+        with pytest.raises(InvalidInputError, match="cannot be compressed in its own form"):
+            compress(layer)
+        return
+    found = compress(layer, x=x) if name.endswith("pd-ssm") else compress(layer, 2, x=x)
+    assert found.after <= found.before
+    if found.bound is None:
+        assert found.output_error < 1e-12
+    else:
+        assert found.error <= found.bound * (1 + 1e-9)

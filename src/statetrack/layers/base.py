@@ -6,7 +6,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -93,6 +93,13 @@ class Layer(nn.Module, ABC):
     """Whether pins count heads, each of which has a single decay, and not states."""
     pins: Pins = Pins()
     d_model: int
+    options: dict[str, Any]
+    """The options that the layer was built with, without those left at their defaults."""
+
+    def __new__(cls, *args: Any, **options: Any) -> Self:
+        layer = super().__new__(cls)
+        layer.__dict__["options"] = options
+        return layer
 
     @abstractmethod
     def _forward(self, x: Tensor, state: Any, cu_seqlens: Tensor | None) -> tuple[Tensor, Any]:
@@ -166,6 +173,19 @@ class Layer(nn.Module, ABC):
     def anneals(self) -> bool:
         """Whether outputs, and not only gradients, depend on what ``set_progress`` told."""
         return False
+
+
+def rebuilt(layer: Layer, **changes: Any) -> Layer:
+    """A new layer of the same class and dtype, with other options and fresh weights; the global random state is left as it was.
+
+    Raises:
+        InvalidInputError: an option's value does not fit.
+    """
+    probe = next(layer.parameters())
+    with torch.random.fork_rng(devices=[]):
+        built = type(layer)(layer.d_model, **{**layer.options, **changes})  # type: ignore[call-arg]
+    built.pins = layer.pins
+    return built.to(probe).train(layer.training)
 
 
 def layer_options(name: str) -> dict[str, inspect.Parameter]:
