@@ -1,0 +1,52 @@
+"""What a long series takes: probes, the check of streams, the report."""
+
+import numpy as np
+import pytest
+import torch
+
+from statetrack.bench import series
+from statetrack.bench.series_probe import network, probe, read, signal
+
+
+def test_every_way_reads_the_same():
+    net = network("linoss", 8, 2)
+    scores = [read(net, mode, 100, 16) for mode in series.MODES]
+    for found in scores[1:]:
+        torch.testing.assert_close(found, scores[0])
+    torch.testing.assert_close(scores[0], net(signal(100)).detach())
+
+
+def test_a_probe_reports_each_length():
+    entries = probe("linoss", "carries", [32, 64], 8, 1, 16)
+    assert [entry["L"] for entry in entries] == [32, 64]
+    assert all(entry["cpu_seconds"] > 0 and entry["peak_bytes"] >= entry["before_bytes"] > 0 for entry in entries)
+
+
+def test_a_stream_is_compared_with_the_whole(monkeypatch):
+    found = series.compare_stream("linoss", 700, d_model=8, n_layers=1)
+    assert found["difference"] < 1e-5 and found["single_difference"] < 1e-5 and found["single_steps"] == 700
+    forgetful = lambda net, x, block: net(x[:, -block:])  # noqa: E731
+    monkeypatch.setattr(series, "_stream", forgetful)
+    assert series.compare_stream("linoss", 700, d_model=8, n_layers=1)["difference"] > 1e-5
+
+
+def report(difference=0.0, monkeypatch=None):
+    found = {"difference": difference, "single_difference": 0.0, "steps": 9, "single_steps": 9}
+    monkeypatch.setattr(series, "compare_stream", lambda layer, record, **sizes: {"layer": layer, **found})
+    entry = lambda n: {"L": n, "cpu_seconds": 2e-6 * n + 0.1, "before_bytes": 100, "peak_bytes": 100 + 7 * n}  # noqa: E731
+    monkeypatch.setattr(series, "_run_probe", lambda settings: [entry(n) for n in settings["lengths"]])
+    return series.measure(True, lambda message: None)
+
+
+def test_the_slope_is_that_of_the_line(monkeypatch):
+    pytest.importorskip("matplotlib")
+    found = report(monkeypatch=monkeypatch)
+    assert len(found["fits"]) == 6 and not found["refused"]
+    for fit in found["fits"]:
+        np.testing.assert_allclose([fit["us_per_step"], fit["bytes_per_step"], fit["time_r2"]], [2.0, 7.0, 1.0])
+    assert len(series.tables(found)[0].rows) == 18 and len(series.figure(found).axes) == 2
+
+
+def test_a_stream_that_differs_is_refused(monkeypatch):
+    found = report(difference=1e-3, monkeypatch=monkeypatch)
+    assert len(found["refused"]) == 2 and not found["entries"] and not found["fits"]
