@@ -38,7 +38,7 @@ Array = npt.NDArray[Any]
 Schedule = Literal["cosine", "constant"]
 
 
-class EstimatorOptions(TypedDict):
+class EstimatorOptions(TypedDict, total=False):
     """Options that all estimators share, besides ``layer``."""
 
     layer_options: dict[str, Any] | None
