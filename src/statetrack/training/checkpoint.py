@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -55,16 +55,33 @@ class Progress:
             raise RunError(f"The checkpoint cannot be continued by this version of statetrack: {error}") from error
 
 
+class Steps(Protocol):
+    """What a checkpoint needs to know of a dataclass about where a run stands."""
+
+    step: int
+
+
 def save_checkpoint(
     folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress, best: dict[str, Tensor] | None = None
+) -> Path:
+    """``write_checkpoint`` of a model and its optimiser."""
+    return write_checkpoint(folder, model.state_dict(), moments_of(optimizer), progress, best)
+
+
+def write_checkpoint(
+    folder: Path,
+    weights: dict[str, Tensor],
+    moments: dict[str, Tensor],
+    progress: Steps,
+    best: dict[str, Tensor] | None = None,
 ) -> Path:
     """Write ``folder/step-XXXXXXXX`` and drop all but the last two.
 
     Args:
-        folder: where checkpoints lie.
-        model: its weights are saved.
-        optimizer: its state is saved.
-        progress: the rest.
+        folder: of all checkpoints of the run.
+        weights: of the model by name.
+        moments: of the optimiser, see ``moments_of``.
+        progress: a dataclass with the number of steps taken and whatever else the run has to remember.
         best: weights of the best validation so far.
 
     Raises:
@@ -75,11 +92,11 @@ def save_checkpoint(
     path = folder / f"step-{progress.step:08d}"
     try:
         with new_folder(path) as temporary:
-            save_file(_contiguous(model.state_dict()), temporary / "model.safetensors")
-            save_file(_flatten(optimizer), temporary / "optimizer.safetensors")
+            save_file(_contiguous(weights), temporary / "model.safetensors")
+            save_file(_contiguous(moments), temporary / "optimizer.safetensors")
             if best is not None:
                 save_file(_contiguous(best), temporary / "best.safetensors")
-            write_json(temporary / "progress.json", asdict(progress))
+            write_json(temporary / "progress.json", asdict(progress))  # type: ignore[call-overload]
     except Exception as error:
         if isinstance(error, KeyboardInterrupt):
             raise
@@ -95,19 +112,26 @@ def save_checkpoint(
 
 def load_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> Progress:
     """Restore weights, and the optimiser's state if one is given. Raises ``RunError`` when the files do not fit."""
+    weights, moments = load_tensors(path)
+    try:
+        model.load_state_dict(weights)
+        if optimizer is not None:
+            moments_from(optimizer, moments)
+    except (RuntimeError, KeyError, ValueError) as error:
+        raise RunError(f"{path} does not fit the run's configuration: {str(error).splitlines()[0]}") from error
+    return Progress.from_dict(read_json(path / "progress.json"))
+
+
+def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Weights and moments of a checkpoint. Raises ``RunError`` when a file is missing or damaged."""
     from safetensors.torch import load_file
 
     try:
-        model.load_state_dict(load_file(path / "model.safetensors"))
-        if optimizer is not None:
-            _unflatten(optimizer, load_file(path / "optimizer.safetensors"))
-    except (RuntimeError, OSError, KeyError, ValueError) as error:
-        raise RunError(f"{path} does not fit the run's configuration: {str(error).splitlines()[0]}") from error
+        return load_file(path / "model.safetensors"), load_file(path / "optimizer.safetensors")
     except Exception as error:
         others = [p.name for p in checkpoints(path.parent) if p != path]
         remedy = f" Delete it to go on from {others[-1]}." if others else ""
         raise RunError(f"{path} is damaged: {error}.{remedy}") from error
-    return Progress.from_dict(read_json(path / "progress.json"))
 
 
 def load_best(path: Path) -> dict[str, Tensor] | None:
@@ -127,12 +151,14 @@ def _contiguous(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
 
 
-def _flatten(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+def moments_of(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The state of an optimiser as tensors named ``NUMBER_OF_PARAMETER.NAME``."""
     state = optimizer.state_dict()["state"]
-    return _contiguous({f"{i}.{name}": tensor for i, entry in state.items() for name, tensor in entry.items()})
+    return {f"{i}.{name}": tensor for i, entry in state.items() for name, tensor in entry.items()}
 
 
-def _unflatten(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+def moments_from(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    """Give an optimiser the state that ``moments_of`` returned."""
     state: dict[int, dict[str, Tensor]] = {}
     for key, tensor in tensors.items():
         i, name = key.split(".", 1)
