@@ -95,10 +95,11 @@ def by_distance(influence: Tensor, *, fitted_from: int = 1, positions: list[int]
     if not n_rows or len(chosen) != n_outputs or bool((influence < 0).any()):
         raise InvalidInputError(f"influence needs shape (B, T, L) and no negative entry; got {tuple(influence.shape)}.")
     influence = influence.detach().double()
-    distance = torch.tensor(chosen).unsqueeze(1) - torch.arange(length)
+    outputs = torch.tensor(chosen)
     curves, pairs, zeros = [], [], []
     for d in range(max(chosen) + 1):
-        values = influence[:, distance == d].flatten()
+        reach = (outputs >= d).nonzero().squeeze(1)
+        values = influence[:, reach, outputs[reach] - d].flatten()
         logs = values[values > 0].log()
         if len(logs):
             mean, low, high = logs.mean(), logs.quantile(0.1), logs.quantile(0.9)
@@ -116,19 +117,22 @@ def by_distance(influence: Tensor, *, fitted_from: int = 1, positions: list[int]
         zeros=torch.tensor(zeros),
         slope=_slope(mean_log, fitted_from),
         fitted_from=fitted_from,
-        far_share=far_share(influence.square(), distance, max(chosen)),
+        far_share=far_share(influence.square(), chosen),
         first_token_gain=_first_token_gain(influence, chosen),
     )
 
 
-def far_share(energy: Tensor, distance: Tensor, longest: int) -> Tensor:
-    """Share of ``energy (B, T, L)`` from at least d tokens back, for ``d = 0 .. longest``; ``distance (T, L)``."""
-    energy = energy * (distance >= 0)
-    total = energy.sum(-1)
+def far_share(energy: Tensor, positions: list[int]) -> Tensor:
+    """Share of ``energy (B, T, L)`` at outputs ``positions`` from at least d tokens back, for d from 0 to the last output; mean
+    over the outputs that have tokens that far back and any energy at all."""
+    outputs = torch.tensor(positions)
+    up_to = energy.cumsum(-1)
+    total = up_to[:, torch.arange(len(outputs)), outputs]
     shares = []
-    for d in range(longest + 1):
-        counts = (total > 0) & (distance >= d).any(-1)
-        far = (energy * (distance >= d)).sum(-1)[counts] / total[counts]
+    for d in range(max(positions) + 1):
+        reach = (outputs >= d).nonzero().squeeze(1)
+        whole = total[:, reach]
+        far = up_to[:, reach, outputs[reach] - d][whole > 0] / whole[whole > 0]
         shares.append(far.mean() if len(far) else torch.tensor(math.nan, dtype=energy.dtype))
     return torch.stack(shares)
 

@@ -102,6 +102,5 @@ def retention(
     energy = torch.stack(energies)
     total = energy.sum(-1)
     base = total[0] if reference == "first block" else torch.full_like(total[0], x.shape[-1])
-    distance = t - torch.arange(t + 1).unsqueeze(0)
-    shares = torch.stack([far_share(each.unsqueeze(1), distance, t) for each in energy])
+    shares = torch.stack([far_share(each.unsqueeze(1), [t]) for each in energy])
     return Retention(energy, (total / base).mean(1), shares, t, reference, probes)
