@@ -1,0 +1,284 @@
+"""Our layers inside a pre-trained model: before chosen decoder layers, or in their place.
+
+    x <- x + W layer(norm(x))       W = 0 at the start, so that nothing changes until it is trained
+
+An inserted layer hangs on a hook of the decoder layer behind it, so that the names of all weights, the order of layers and what
+else the model knows of itself stay as they are. Its state lies in the model's own cache, behind the entries of its layers.
+Source: layers inserted before attention, Flash PD-SSM (arXiv 2605.19150); a last layer replaced, PD-SSM (arXiv 2509.22284).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from transformers.cache_utils import CacheLayerMixin
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from statetrack.errors import InvalidInputError
+from statetrack.integrations.hf.cache import StateSlot, padding_mask, slot
+from statetrack.layers import make_layer
+
+_CHILD, _CONTEXT = "statetrack_inserted", "statetrack_context"
+
+
+@dataclass
+class Context:
+    """What a model with our layers remembers.
+
+    Attributes:
+        records: what was put where: kind, layer, where and options of each call, in plain data.
+        trainable: names of the parameters that required gradients before.
+        mask: padding of the present call, as the model was given it.
+        offsets: documents of the present call, if it packs some.
+        handles: of all hooks.
+        slots: number of our entries in the cache.
+    """
+
+    records: list[dict[str, Any]] = field(default_factory=list)
+    trainable: list[str] = field(default_factory=list)
+    mask: Tensor | None = None
+    offsets: Tensor | None = None
+    handles: list[Any] = field(default_factory=list)
+    slots: int = 0
+
+
+class InsertedLayer(GradientCheckpointingLayer):
+    """``x + W layer(norm(x))``.
+
+    Args:
+        layer: registered name.
+        width: of the model.
+        entry: number of its entry in the cache.
+        options: of the layer.
+    """
+
+    def __init__(self, layer: str, width: int, entry: int, options: dict[str, Any]) -> None:
+        super().__init__()
+        self.entry = entry
+        self.norm = nn.RMSNorm(width, eps=1e-6)
+        self.mixer = make_layer(layer, width, **options)
+        self.out = nn.Linear(width, width, bias=False)
+        nn.init.zeros_(self.out.weight)
+
+    def forward(
+        self, hidden_states: Tensor, mask: Tensor | None = None, cu_seqlens: Tensor | None = None, cache: StateSlot | None = None
+    ) -> Tensor:
+        x = self.norm(hidden_states.to(self.out.weight.dtype))
+        y, state = self.mixer(x, None if cache is None else cache.state, mask=mask, cu_seqlens=cu_seqlens)
+        if cache is not None:
+            cache.set(state, hidden_states.shape[1])
+        return hidden_states + self.out(y.to(x.dtype)).to(hidden_states.dtype)
+
+    def run(self, hidden_states: Tensor, context: Context, cache: Any) -> Tensor:
+        """``forward`` as a call of the model describes itself."""
+        mask = None if context.offsets is not None else padding_mask(context.mask, hidden_states.shape[1])
+        entry = None if cache is None else slot(cache, self.entry)
+        out: Tensor = self(hidden_states, mask=mask, cu_seqlens=context.offsets, cache=entry)
+        return out
+
+
+class ReplacedLayer(nn.Module):
+    """One of our layers in the place of a decoder layer, which it keeps out of sight and answers for."""
+
+    def __init__(self, original: nn.Module, index: int, inserted: InsertedLayer, context: Context) -> None:
+        super().__init__()
+        self.__dict__.update(original=original, index=index, context=context)
+        setattr(self, _CHILD, inserted)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name.startswith("_") or "original" not in self.__dict__:
+                raise
+            return getattr(self.__dict__["original"], name)
+
+    def forward(self, hidden_states: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        cache = kwargs.get("cache")
+        out = cast(InsertedLayer, getattr(self, _CHILD)).run(hidden_states, self.context, cache)
+        if cache is not None and self.index < len(cache.layers) and isinstance(cache.layers[self.index], CacheLayerMixin):
+            # The model counts positions by the keys of its first layer of attention, which may be the one that is gone.
+            seen = hidden_states.new_zeros(hidden_states.shape[0], 1, hidden_states.shape[1], 1)
+            cache.layers[self.index].update(seen, seen)
+        return out
+
+
+def insert_layers(
+    model: Any, layer: str = "flash-pd-ssm", where: Sequence[int] | None = None, *, freeze_backbone: bool = True, **options: Any
+) -> Any:
+    """Put one of our layers before each of some decoder layers, in place; the model's output is the same until they are trained.
+
+    Args:
+        model: a causal language model of transformers with a list of decoder layers.
+        layer: registered name.
+        where: numbers of decoder layers, negative ones from the end; None means the middle one.
+        freeze_backbone: let the new parameters alone require gradients.
+        options: of the layer.
+
+    Returns:
+        The model.
+
+    Raises:
+        InvalidInputError: no list of decoder layers, a number out of range, or one that has a layer before it already.
+        UnknownNameError: no such layer or option.
+    """
+    layers = decoder_layers(model)
+    chosen = _chosen(where, len(layers), default=len(layers) // 2)
+    for i in chosen:
+        if _CHILD in layers[i]._modules:
+            raise InvalidInputError(
+                f"Decoder layer {i} has one of our layers already; remove_layers(model) takes all of them out."
+            )
+    context = _context(model, freeze_backbone)
+    for i in chosen:
+        inserted = _made(model, layer, len(layers) + context.slots, options)
+        layers[i].add_module(_CHILD, inserted)
+        layers[i].__dict__[_CONTEXT] = context
+        context.handles.append(layers[i].register_forward_pre_hook(_before, with_kwargs=True))
+        context.slots += 1
+    context.records.append({"kind": "insert", "layer": layer, "where": chosen, "options": options})
+    return model
+
+
+def replace_layers(
+    model: Any, layer: str = "flash-pd-ssm", where: Sequence[int] | None = None, *, freeze_backbone: bool = True, **options: Any
+) -> Any:
+    """Put one of our layers in the place of each of some decoder layers; it passes on what it gets until it is trained.
+
+    Args:
+        model: a causal language model of transformers with a list of decoder layers.
+        layer: registered name.
+        where: numbers of decoder layers, negative ones from the end; None means the last one.
+        freeze_backbone: let the new parameters alone require gradients.
+        options: of the layer.
+
+    Returns:
+        The model.
+
+    Raises:
+        InvalidInputError: no list of decoder layers, a number out of range, or a layer that is ours already.
+        UnknownNameError: no such layer or option.
+    """
+    layers = decoder_layers(model)
+    chosen = _chosen(where, len(layers), default=len(layers) - 1)
+    for i in chosen:
+        if _CHILD in layers[i]._modules:
+            raise InvalidInputError(
+                f"Decoder layer {i} has one of our layers already; remove_layers(model) takes all of them out."
+            )
+    context = _context(model, freeze_backbone)
+    for i in chosen:
+        inserted = _made(model, layer, len(layers) + context.slots, options)
+        layers[i] = ReplacedLayer(layers[i], i, inserted, context)
+        context.slots += 1
+    context.records.append({"kind": "replace", "layer": layer, "where": chosen, "options": options})
+    return model
+
+
+def remove_layers(model: Any) -> Any:
+    """Take out all our layers: the model is what it was, bit for bit, and its parameters train as they did.
+
+    Raises:
+        InvalidInputError: there are none.
+    """
+    context = context_of(model)
+    layers = decoder_layers(model)
+    for handle in context.handles:
+        handle.remove()
+    for i, module in enumerate(layers):
+        if isinstance(module, ReplacedLayer):
+            old = next(module.parameters())
+            layers[i] = module.original.to(old.device)
+        elif _CHILD in module._modules:
+            del module._modules[_CHILD], module.__dict__[_CONTEXT]
+    del _body(model).__dict__[_CONTEXT]
+    named = dict(model.named_parameters())
+    for name in context.trainable:
+        named[name].requires_grad_(True)
+    return model
+
+
+def inserted_layers(model: Any) -> list[InsertedLayer]:
+    """Our layers in a model, in the order of their entries in the cache."""
+    found = [module for module in model.modules() if isinstance(module, InsertedLayer)]
+    return sorted(found, key=lambda module: module.entry)
+
+
+def context_of(model: Any) -> Context:
+    """What a model with our layers remembers. Raises ``InvalidInputError`` if it has none."""
+    context = _body(model).__dict__.get(_CONTEXT)
+    if context is None:
+        raise InvalidInputError(f"{type(model).__name__} has none of our layers.")
+    return cast(Context, context)
+
+
+def decoder_layers(model: Any) -> nn.ModuleList:
+    """The list of decoder layers. Raises ``InvalidInputError`` if there is none."""
+    return _found(model)[1]
+
+
+def _body(model: Any) -> nn.Module:
+    """The module whose forward runs the decoder layers."""
+    return _found(model)[0]
+
+
+def _found(model: Any) -> tuple[nn.Module, nn.ModuleList]:
+    n = getattr(getattr(model, "config", None), "num_hidden_layers", None)
+    for module in model.modules():
+        for child in module.children():
+            if isinstance(child, nn.ModuleList) and len(child) == n:
+                return module, child
+    raise InvalidInputError(f"{type(model).__name__} has no list of as many decoder layers as its configuration says ({n}).")
+
+
+def _chosen(where: Iterable[int] | None, n: int, default: int) -> list[int]:
+    asked = [default] if where is None else list(where)
+    if not asked or any(isinstance(i, bool) or not isinstance(i, int) or not -n <= i < n for i in asked):
+        raise InvalidInputError(f"where must name decoder layers from {-n} to {n - 1}, at least one; got {asked}.")
+    chosen = [i % n for i in asked]
+    if len(set(chosen)) < len(chosen):
+        raise InvalidInputError(f"where names a decoder layer twice: {asked}.")
+    return chosen
+
+
+def _context(model: Any, freeze: bool) -> Context:
+    """The context of a model, which gets one if it has none."""
+    body = _body(model)
+    context = body.__dict__.get(_CONTEXT)
+    if context is None:
+        context = Context(trainable=[name for name, parameter in model.named_parameters() if parameter.requires_grad])
+        body.__dict__[_CONTEXT] = context
+        context.handles.append(body.register_forward_pre_hook(_remember, with_kwargs=True))
+    if freeze:
+        ours = {id(parameter) for inserted in inserted_layers(model) for parameter in inserted.parameters()}
+        for parameter in model.parameters():
+            if id(parameter) not in ours:
+                parameter.requires_grad_(False)
+    return cast(Context, context)
+
+
+def _made(model: Any, layer: str, entry: int, options: dict[str, Any]) -> InsertedLayer:
+    like = next(model.parameters())
+    inserted = InsertedLayer(layer, model.config.hidden_size, entry, options).to(like.device, like.dtype)
+    return inserted.train(model.training)
+
+
+def _remember(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Before the model runs: what only it is told, and its layers are not."""
+    context: Context = module.__dict__[_CONTEXT]
+    context.mask = kwargs.get("attention_mask") if isinstance(kwargs.get("attention_mask"), Tensor) else None
+    offsets = kwargs.get("cu_seq_lens_q")
+    context.offsets = offsets if isinstance(offsets, torch.Tensor) else None
+
+
+def _before(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Before a decoder layer runs: our layer changes what it gets."""
+    inserted, context = cast(InsertedLayer, module._modules[_CHILD]), module.__dict__[_CONTEXT]
+    cache = kwargs.get("cache")
+    if args:
+        return (inserted.run(args[0], context, cache), *args[1:]), kwargs
+    return args, {**kwargs, "hidden_states": inserted.run(kwargs["hidden_states"], context, cache)}
