@@ -6,7 +6,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -96,7 +96,7 @@ class Layer(nn.Module, ABC):
     options: dict[str, Any]
     """The options that the layer was built with, without those left at their defaults."""
 
-    def __new__(cls, *args: Any, **options: Any) -> Self:
+    def __new__(cls, *args: Any, **options: Any) -> Any:
         layer = super().__new__(cls)
         layer.__dict__["options"] = options
         return layer
