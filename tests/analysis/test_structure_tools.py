@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from statetrack.analysis.spectra import lyapunov_exponents, spectrum, word_spectrum
-from statetrack.analysis.state_size import compress
+from statetrack.analysis.state_size import compress, expand, plan_state_size
 from statetrack.errors import InvalidInputError
 from statetrack.layers import layers, make_layer
 from statetrack.layers.base import Layer, layer_options
@@ -95,3 +95,38 @@ def test_compression(name):
         assert found.output_error < 1e-12
     else:
         assert found.error <= found.bound * (1 + 1e-9)
+
+
+FIXED_SIZE = {"deltanet", "deltaproduct", "gated-deltanet", "gated-deltaproduct", "kda", "complex-kda", "gdn2", "rwkv7", "mamba3"}
+FIXED_SIZE |= {"sd-ssm", "aussm", "fp-rnn", "transformer", "path-attention"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_expansion(name):
+    """The same outputs from a larger state, and gradients for all that is new; or the reason why there is none."""
+    layer, x = small(name), normal(2, 6, 4)
+    if name in FIXED_SIZE:
+        with pytest.raises(InvalidInputError, match="cannot be expanded"):
+            expand(layer, 2)
+        return
+    larger = expand(layer, 2)
+    torch.testing.assert_close(larger(x)[0], layer(x)[0], rtol=1e-12, atol=1e-13)
+    larger(x)[0].square().sum().backward()
+    grown = [p for p, q in zip(larger.parameters(), layer.parameters(), strict=True) if p.shape != q.shape]
+    assert grown
+    assert all(p.grad is not None and p.grad.any() for p in grown)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_planning(name):
+    """A size for every layer that has an option for it."""
+    layer = small(name)
+    if "d_state" not in layer_options(name) or not layer.traits.streams:
+        with pytest.raises(InvalidInputError, match=r"d_state|cache"):
+            plan_state_size(layer, 6, 10.0, timing=1e-4)
+        return
+    size = int(layer.options["d_state"])
+    plan = plan_state_size(layer, 6, 100.0, sizes=[size, 2 * size], timing=1e-4)
+    assert plan.d_state in (size, 2 * size)
+    assert 0 < plan.share <= 1
+    assert plan.costs[0].state_numbers <= plan.costs[1].state_numbers

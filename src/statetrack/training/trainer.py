@@ -96,10 +96,10 @@ class Trainer:
                 while not self.progress.finished:
                     self._timed_step()
                     if self.progress.finished or self.progress.step % self.config.checkpoint_every == 0:
-                        self._save()
+                        self.save()
                     stop.check()
         except KeyboardInterrupt:
-            self._save()
+            self.save()
             raise
         finally:
             self.workers.leave()
@@ -118,7 +118,8 @@ class Trainer:
         if self.workers.leads:
             self.run.forget_after(self.progress.step)
 
-    def _save(self) -> None:
+    def save(self) -> None:
+        """Write a checkpoint of the present step."""
         if self.workers.leads:
             best = None if self.progress.finished else self.best
             save_checkpoint(self.run.checkpoint_folder, self.model, self.optimizer, self.progress, best)
