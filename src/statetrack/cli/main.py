@@ -23,6 +23,8 @@ _COMMANDS = {
     "snap": ("snap", "round a PD run to exact weights that are proved right"),
     "compare": ("compare", "one table and one figure over runs: mean and spread over seeds"),
     "sweep": ("sweep", "layers x tasks x seeds x learning rates, in local processes or on Slurm"),
+    "pretrain": ("pretrain", "pre-train a language model on TEXT, on one CPU or many machines"),
+    "lm-eval": ("lm_evaluate", "evaluate a language model with the harness, on its tasks or ours in words"),
     "recipe": ("recipe", "reproduce a published table"),
     "theory": ("theory", "which layers can track a group, task or automaton, in how many layers, and why"),
     "list": ("listing", "layers, tasks or recipes, with their options"),
@@ -32,6 +34,7 @@ _GROUPS = {
     "One run": ("demo", "train", "eval", "report"),
     "What it computes": ("inspect", "extract", "certify", "snap"),
     "Many runs": ("compare", "sweep", "recipe"),
+    "Language models": ("pretrain", "lm-eval"),
     "Look up": ("theory", "list", "bench"),
 }
 

@@ -34,6 +34,20 @@ def pooled_accuracy(model: Tagger, batches: Iterable[Batch]) -> float:
     return correct / total
 
 
+@torch.no_grad()
+def row_accuracy(model: Tagger, task: Task, length: int, n: int, seed: int, split: Split = "test") -> float:
+    """Share of ``n`` rows of one length all of whose labels are right: for answers of several words, exact match.
+
+    Raises:
+        InvalidInputError: a length the task cannot make.
+    """
+    right = 0
+    for batch in fixed_set(task, n, length, length, seed, split, _batch_size(length)):
+        wrong = (model(batch.inputs)[0].argmax(-1) != batch.targets) & batch.mask
+        right += int((~wrong.any(1)).sum())
+    return right / n
+
+
 def evaluation_set(task: Task, low: int, high: int, n: int, seed: int, split: Split) -> list[Batch]:
     """A fixed set of words with uniform lengths in ``low .. high``, in batches of a size that suits the longest."""
     return list(fixed_set(task, n, low, high, seed, split, _batch_size(high)))
