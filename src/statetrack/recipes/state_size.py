@@ -68,7 +68,7 @@ def size_config(kind: str, states: int, d_state: int, seed: int) -> TrainConfig:
         ),
         optim=OptimConfig(lr=5e-3, decay_steps=100),
         lengths=LengthConfig(low=1, high=40, start=2, growth=1.5, threshold=0.9, retreat=0.7),
-        evaluation=EvalConfig(every=100, low=40, high=80, n=128, stop_at=1.0),
+        evaluation=EvalConfig(every=100, low=40, high=80, n=128, stop_at=0.999),
         seed=seed,
         steps=2400,
         batch_size=64,
