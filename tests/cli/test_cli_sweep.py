@@ -101,6 +101,7 @@ def test_a_process_that_dies_takes_only_its_own_job_with_it(tiny, tmp_path):
     assert {key: asdict(second)[key] for key in same} == {key: asdict(here)[key] for key in same}
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # submitit leaves its logs open
 def test_on_a_cluster(call, tiny, tmp_path):
     pytest.importorskip("submitit")
     result = call("sweep --layers rnn --tasks parity --cluster debug --n 16 --test-lengths 8 --json --out", tmp_path, *tiny)

@@ -216,7 +216,7 @@ def test_a_model_with_states_to_spare_is_reduced_to_its_automaton(tmp_path):
     run = Run.create(tmp_path / "run", config)
     trainer = Trainer(run, Workers.join(), None)
     trainer.model.load_state_dict(wide.state_dict())
-    trainer._save()
+    trainer.save()
     found = state_size.StateSize("cpu").measure(run)
     assert found["used"] == 3
     assert found["compressed"] == {"d_state": 3, "accuracy": 1.0, "exact": True, "unexplained": 0.0}
