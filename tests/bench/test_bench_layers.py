@@ -144,3 +144,23 @@ def test_a_training_step_can_be_probed() -> None:
 
     found = probe("torch: LSTM", width=64, batch=2, length=64)
     assert found["peak_bytes"] >= found["before_bytes"] > 2**20
+
+
+def test_a_width_that_does_not_fit_leaves_a_layer_out() -> None:
+    def refuse(width: int) -> Any:
+        raise ValueError("heads of\n  64")
+
+    with pytest.raises(NotRun, match="a width of 6 does not fit: heads of 64"):
+        build(Contender("other", "elsewhere", "", refuse), 6)
+    with pytest.raises(ValueError, match="heads of"):
+        build(Contender("mine", "statetrack", "", refuse), 6)  # a fault of ours is not hidden
+    with pytest.raises(NotRun, match="a width of 6 does not fit: d_model, d_state"):
+        build(own("flash-pd-ssm", "", d_state=0), 6)
+
+
+def test_a_given_length_holds_for_quick_runs_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layer, "measure_layers", lambda contenders, note, **sizes: sizes)
+    monkeypatch.setattr(decode, "measure_steps", lambda contenders, note, **sizes: sizes)
+    for module in (layer, decode):
+        lengths = [module.measure(quick, print, **given)["length"] for quick in (True, False) for given in ({}, {"length": 9})]
+        assert lengths == [512, 9, 4096, 9]

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from statetrack.bench import Benchmark, benchmarks, run_bench
 from statetrack.bench.machine import available_bytes, machine, peak_bytes
-from statetrack.errors import RunError, UnknownNameError
+from statetrack.errors import MissingExtraError, RunError, UnknownNameError
 
 
 def figure(report: dict[str, object]) -> object:
@@ -87,3 +87,19 @@ def test_machine() -> None:
     block = torch.ones(2**24)
     assert peak_bytes() >= before
     assert block.numel() == 2**24
+
+
+def test_what_cannot_be_written_is_told_before_anything_is_measured(
+    refused: list[dict[str, object]], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    for wrong, message in (({"out": file / "x"}, "Cannot write .*Not a directory"), ({"json_path": tmp_path}, "it is a folder")):
+        with pytest.raises(RunError, match=message):
+            run_bench("nothing", **wrong)  # type: ignore[arg-type]
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match="matplotlib"):
+        run_bench("nothing", out=tmp_path)
+    with pytest.raises(MissingExtraError, match="rich"):
+        run_bench("nothing")
+    assert capsys.readouterr() == ("", "")

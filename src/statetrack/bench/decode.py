@@ -23,9 +23,10 @@ _CHECKED = 24
 """Tokens over which steps are compared with one pass."""
 
 
-def measure(quick: bool, note: Note, *, width: int = 256, batch: int = 1, length: int = 4096) -> Report:
+def measure(quick: bool, note: Note, *, width: int = 256, batch: int = 1, length: int | None = None) -> Report:
     """The report of all layers that run here."""
-    return measure_steps(CONTENDERS, note, width=width, batch=batch, length=min(length, 512) if quick else length)
+    length = (512 if quick else 4096) if length is None else length
+    return measure_steps(CONTENDERS, note, width=width, batch=batch, length=length)
 
 
 def measure_steps(contenders: tuple[Contender, ...], note: Note, *, width: int, batch: int, length: int) -> Report:

@@ -20,11 +20,10 @@ _BUDGET = 10.0
 """Seconds per contender; those that take longer for one step get three."""
 
 
-def measure(quick: bool, note: Note, *, width: int = 256, batch: int = 4, length: int = 4096) -> Report:
+def measure(quick: bool, note: Note, *, width: int = 256, batch: int = 4, length: int | None = None) -> Report:
     """The report of all layers that run here."""
-    return measure_layers(
-        CONTENDERS, note, width=width, batch=batch, length=512 if quick else length, budget=1.0 if quick else _BUDGET
-    )
+    length = (512 if quick else 4096) if length is None else length
+    return measure_layers(CONTENDERS, note, width=width, batch=batch, length=length, budget=1.0 if quick else _BUDGET)
 
 
 def measure_layers(

@@ -14,13 +14,14 @@ import torch
 from statetrack.errors import RunError
 
 
-def run_probe(module: str, settings: Mapping[str, Any], what: str) -> dict[str, Any]:
+def run_probe(module: str, settings: Mapping[str, Any], what: str, variables: Mapping[str, str] | None = None) -> dict[str, Any]:
     """What ``python -m module SETTINGS_AS_JSON`` prints, as JSON, on as many threads as here.
 
     Args:
         module: dotted name.
         settings: handed to it.
         what: is measured, for the message of an error.
+        variables: of the environment, besides those here.
 
     Raises:
         RunError: the process failed; its last line says why.
@@ -30,7 +31,7 @@ def run_probe(module: str, settings: Mapping[str, Any], what: str) -> dict[str, 
         [sys.executable, "-m", module, json.dumps(settings)],
         capture_output=True,
         text=True,
-        env={**os.environ, "OMP_NUM_THREADS": threads},
+        env={**os.environ, "OMP_NUM_THREADS": threads, **(variables or {})},
     )
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -40,17 +42,24 @@ def run_bench(
     Raises:
         UnknownNameError: no benchmark has that name.
         InvalidInputError: a size that this benchmark does not take, or one below 1.
-        RunError: a file that cannot be written.
+        MissingExtraError: a package that tables or figures need; before anything is measured.
+        RunError: a file that cannot be written; before anything is measured, unless that changes meanwhile.
     """
     benchmark = benchmarks.get(name)
     sizes = _checked_sizes(name, benchmark, sizes or {})
+    stem = f"bench_{name}_cpu"
+    paths = [path for path in (json_path, None if out is None else out / f"{stem}.json") if path is not None]
+    for path in paths:
+        _check_writable(path)
+    if out is not None and importlib.util.find_spec("matplotlib") is None:
+        raise MissingExtraError("matplotlib", None, "Drawing a figure")
+    if not as_json and importlib.util.find_spec("rich") is None:
+        raise MissingExtraError("rich", None, "Printing a table")
     progress = _Progress()
     report = _rounded({"benchmark": name, "quick": quick, "machine": machine(), **benchmark.measure(quick, progress, **sizes)})
     progress.end()
-    stem = f"bench_{name}_cpu"
-    for path in [json_path] if out is None else [json_path, out / f"{stem}.json"]:
-        if path is not None:
-            write_json(path, report)
+    for path in paths:
+        write_json(path, report)
     if out is not None:
         _save_figure(benchmark.figure(report), out / stem)
     if as_json:
@@ -95,11 +104,21 @@ class _Progress:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
-def _print_tables(report: Report, tables: list[Any]) -> None:
+def _check_writable(path: Path) -> None:
+    """Better told now than after minutes of measuring."""
+    if path.is_dir():
+        raise RunError(f"Cannot write {path}: it is a folder.")
     try:
-        from rich.console import Console
-    except ImportError as error:
-        raise MissingExtraError("rich", None, "Printing a table") from error
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise RunError(f"Cannot write {path}: {error.strerror}.") from error
+
+
+def _print_tables(report: Report, tables: list[Any]) -> None:
+    from rich.console import Console
+
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
     about = report["machine"]
     versions = ", ".join(f"{package} {number}" for package, number in about["versions"].items())

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from statetrack.errors import InvalidInputError
 from statetrack.layers import Layer, make_layer
 
 
@@ -81,7 +82,17 @@ def own(layer: str, about: str, *, name: str | None = None, streams: bool = True
 
 
 def build(contender: Contender, width: int) -> Runner:
-    """A contender with the same weights whenever it is built. Raises ``NotRun`` with the reason if it cannot run here."""
+    """A contender with the same weights whenever it is built. Raises ``NotRun`` with the reason if it cannot run here.
+
+    Other libraries refuse a width in errors of any kind, ours in ``InvalidInputError``.
+    """
+    refusals: type[Exception] = InvalidInputError if contender.ours else Exception
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        return contender.build(width)
+        try:
+            return contender.build(width)
+        except NotRun:
+            raise
+        except refusals as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise NotRun(f"a width of {width} does not fit: {reason}") from error

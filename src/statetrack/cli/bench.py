@@ -21,7 +21,7 @@ class BenchOptions:
         quick: smaller sizes, a few seconds.
         json: print one JSON object in place of the table.
         save: also write the JSON to this file.
-        out: folder for figures.
+        out: folder for the JSON and the figure.
         width: of the layers, for layer and decode.
         batch: rows, for layer and decode.
         length: tokens per row, for layer and decode.

@@ -112,7 +112,7 @@ class DiagonalGenerator(KeepsFloat32):
             root = harden(logits, self.progress) if self.mixes else choose_root(logits)
             return self._modulus(u).to(phase.dtype).unflatten(-1, self.shape) * root
         decay, rate = self._decay(u)
-        given = polar_diagonal(decay, rate, phase, rising=self.rising, turns=self.kind != "decay_phase")
+        given = polar_diagonal(decay, rate, phase, rising=self.rising, turns=self.turns)
         return given.unflatten(-1, self.shape)
 
     def _modulus(self, u: Tensor) -> Tensor:
@@ -137,6 +137,18 @@ class DiagonalGenerator(KeepsFloat32):
             return rate
         left = 1 - self.progress.to(dtype)
         return left.repeat(self.shape[0] * self.shape[1]) if rate is None else rate * left
+
+    def logits(self, u: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        """Logits ``(..., H N)`` of the modulus (None: modulus 1), rates ``(H N,)`` and logits of the phase (None: real),
+        in the precision of their projections."""
+        decay = None if self.magnitude is None else self.magnitude(u)
+        rate = None if decay is None else self.rate(torch.promote_types(decay.dtype, torch.float32))
+        return decay, rate, None if self.phase is None else self.phase(u)
+
+    @property
+    def turns(self) -> bool:
+        """Whether phases are ``2 pi sigmoid`` of their logits."""
+        return self.kind != "decay_phase"
 
     @property
     def anneals(self) -> bool:

@@ -25,6 +25,8 @@ from statetrack.layers.options import inherits_options
 from statetrack.layers.precision import at_least_float32
 from statetrack.layers.selective import VectorState
 from statetrack.scan import straight_through
+from statetrack.scan.backends import Transitions
+from statetrack.scan.fused_generator import fused_generator, fused_generator_runs
 from statetrack.structures import RoutedOneHot
 from statetrack.structures.orientation import choice_dim
 
@@ -91,14 +93,38 @@ class FlashPDSSM(DictionaryLayer):
         y, h = found
         return y, VectorState(h)
 
+    def _generate(self, u: Tensor) -> tuple[Transitions, Tensor | None]:
+        picked = self.diagonal.levels is not None or (self.diagonal.magnitude is None and self.diagonal.phase is None)
+        if picked or not fused_generator_runs(self.backend, u.device.type):
+            return super()._generate(u)
+        decay, rate, phase = self.diagonal.logits(u)
+        drive = None if self.input is None else self.input(u)
+        credited = torch.is_grad_enabled()
+        made = fused_generator(
+            decay,
+            rate,
+            phase,
+            drive,
+            self._logits(u),
+            rising=self.diagonal.rising,
+            turns=self.diagonal.turns,
+            temperature=self.temperature,
+            credited=credited,
+        )
+        return self._routed(made.value, made.route, made.routing), made.inputs
+
     def _select(self, u: Tensor, value: Tensor) -> RoutedOneHot:
-        scores, logits = at_least_float32(self.scores), self._logits(u)
-        dim = choice_dim(self.orientation)
-        choice, route = scores.detach().argmax(dim), logits.detach().argmax(-1)
+        logits = self._logits(u)
+        route = logits.detach().argmax(-1)
+        credited = torch.is_grad_enabled()
+        return self._routed(value, route, straight_through(logits, -1, self.temperature, route) if credited else None)
+
+    def _routed(self, value: Tensor, route: Tensor, routing: Tensor | None) -> RoutedOneHot:
+        """The transitions for given routes, with ``routing`` for their credit."""
+        scores, dim = at_least_float32(self.scores), choice_dim(self.orientation)
+        choice = scores.detach().argmax(dim)
         dictionary = choice.to(torch.int16)
-        if not torch.is_grad_enabled():
+        if routing is None:
             return RoutedOneHot(dictionary, route, value, self.orientation)
-        tau = self.temperature
-        selection = straight_through(scores, dim, tau, choice)
-        routing = straight_through(logits, -1, tau, route)
+        selection = straight_through(scores, dim, self.temperature, choice)
         return RoutedOneHot(dictionary, route, value, self.orientation, selection, routing, self.ste == "full")

@@ -144,9 +144,13 @@ class SelectiveLayer(Layer):
         return found.expand() if isinstance(found, RoutedOneHot | MixedOneHot) else found
 
     def _forward(self, x: Tensor, state: VectorState, cu_seqlens: Tensor | None) -> tuple[Tensor, VectorState]:
-        transitions = self._select(x, self.diagonal(x))
-        states, final = scan(transitions, self._inputs(x), state.h, cu_seqlens=cu_seqlens, backend=self.backend)
+        transitions, inputs = self._generate(x)
+        states, final = scan(transitions, inputs, state.h, cu_seqlens=cu_seqlens, backend=self.backend)
         return self.readout(states, x), VectorState(final)
+
+    def _generate(self, u: Tensor) -> tuple[Transitions, Tensor | None]:
+        """Everything that the scan takes but the state."""
+        return self._select(u, self.diagonal(u)), self._inputs(u)
 
     def _inputs(self, u: Tensor) -> Tensor | None:
         if self.input is None:

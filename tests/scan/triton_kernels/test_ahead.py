@@ -50,6 +50,18 @@ def test_kernels_fit_on_the_gpus_they_are_for(form, sizes):
         check_published(form, [row for row in found if row["n"] == 128])
 
 
+def test_the_fused_generator_fits_too():
+    found = rows("generator", 128)
+    assert {(row["direction"], row["kernel"]) for row in found} == {("forward", "generate"), ("backward", "generate_backward")}
+    for row in found:
+        needs = row["resources"]
+        assert needs["spilled"] == 0 and needs["mix"]["spill"] == 0
+        assert needs["registers"] <= 128
+        assert needs["shared"] <= 28 * 128
+        assert needs["mix"]["atomic"] == 0
+    check_published("generator", found)
+
+
 def check_published(form, found):
     """The table in the documentation says the same, if it comes from this compiler."""
     page = PAGE.read_text(encoding="utf-8")

@@ -10,18 +10,22 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import cast
 
 import torch
 import triton
 
 from statetrack.scan.triton.ahead import Resources, compile_ahead
 from statetrack.scan.triton.credit import credit
+from statetrack.scan.triton.generator import launches as generator_launches
 from statetrack.scan.triton.launch import Launch
 from statetrack.scan.triton.passes import Form, Problem, backward, forward
 from statetrack.scan.triton.spans import spans
 
 CAPABILITIES = (80, 90)
 FORMS: tuple[Form, ...] = ("diagonal", "row", "column")
+GENERATOR = "generator"
+"""What makes the arguments of a scan. It works in tiles, so that what it needs does not depend on N."""
 _BEGIN, _END = "<!-- table: begin -->", "<!-- table: end -->"
 _ROWS, _LENGTH, _HEADS, _ENTRIES, _CHUNK = 8, 4096, 16, 16, 128
 
@@ -30,7 +34,7 @@ _ROWS, _LENGTH, _HEADS, _ENTRIES, _CHUNK = 8, 4096, 16, 16, 128
 class Row:
     """A kernel of one direction of one form, and what it needs on one GPU."""
 
-    form: Form
+    form: str
     dtype: str
     n: int
     direction: str
@@ -39,8 +43,12 @@ class Row:
     resources: Resources
 
 
-def launches(form: Form, dtype: torch.dtype, n: int) -> Iterator[tuple[str, Launch]]:
-    """All launches of a scan of the given form with inputs, maps by dictionary and several chunks, on tensors without memory."""
+def launches(form: str, dtype: torch.dtype, n: int) -> Iterator[tuple[str, Launch]]:
+    """All launches of a scan of the given form with inputs, maps by dictionary and several chunks, or of the fused generator; on
+    tensors without memory."""
+    if form == GENERATOR:
+        yield from generator_launches(_ROWS * _LENGTH, _HEADS, n, _ENTRIES, dtype)
+        return
 
     def meta(*shape: int, kind: torch.dtype = dtype) -> torch.Tensor:
         return torch.empty(shape, dtype=kind, device="meta")
@@ -50,7 +58,7 @@ def launches(form: Form, dtype: torch.dtype, n: int) -> Iterator[tuple[str, Laun
     maps, routes = meta(_HEADS * _ENTRIES, n, kind=torch.int16), meta(tokens, _HEADS, kind=torch.int64)
     one_hot = form != "diagonal"
     cut = spans(_ROWS, tokens, _CHUNK, None)
-    problem = Problem(value, form, cut, dtype, maps if one_hot else None, routes if one_hot else None)
+    problem = Problem(value, cast(Form, form), cut, dtype, maps if one_hot else None, routes if one_hot else None)
     there = forward(problem, value, initial)
     yield from (("forward", launch) for launch in there.launches)
     yield from (("backward", launch) for launch in backward(problem, there.states, initial, value, initial, dtype).launches)
@@ -58,7 +66,7 @@ def launches(form: Form, dtype: torch.dtype, n: int) -> Iterator[tuple[str, Laun
         yield "credit", credit(problem, there.states, initial, value, True, True).launch
 
 
-def measure(forms: tuple[Form, ...], dtypes: tuple[torch.dtype, ...], sizes: tuple[int, ...]) -> list[Row]:
+def measure(forms: tuple[str, ...], dtypes: tuple[torch.dtype, ...], sizes: tuple[int, ...]) -> list[Row]:
     """Compile everything for every capability."""
     return [
         Row(form, str(dtype).removeprefix("torch."), n, direction, launch.kernel.__name__, capability, compiled)
@@ -106,14 +114,14 @@ def page(sizes: tuple[int, ...] = (16, 64, 128, 256, 1024)) -> str:
     """Both tables, with the compiler they came from."""
     dtypes = (torch.float32, torch.complex64)
     rows = measure(FORMS, dtypes, sizes)
-    shown = [r for r in rows if r.n == 128 and r.dtype == "complex64"]
+    shown = [r for r in rows if r.n == 128 and r.dtype == "complex64"] + measure((GENERATOR,), (torch.complex64,), (128,))
     lines = [
-        f"Compiled by Triton {triton.__version__}. Complex states, N = 128, one warp per program; registers per thread, memory",
-        "in bytes:",
+        f"Compiled by Triton {triton.__version__}. Complex states, N = 128, one warp per program, but four for the generator;",
+        "registers per thread, memory in bytes:",
         "",
         table(shown),
         "",
-        "The most that any of these kernels needs, over all forms and both GPUs:",
+        "The most that any of these kernels needs, over all forms of scans and both GPUs:",
         "",
         extremes(rows),
     ]
