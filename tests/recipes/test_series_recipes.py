@@ -1,14 +1,16 @@
 """Recipes on series: jobs, splits, what is kept and skipped, tables; on sets that are made up."""
 
 import json
+import lzma
 
 import numpy as np
 import pytest
 
 from statetrack.errors import InvalidInputError
-from statetrack.recipes import ecg, recipes, series_runs, uea
+from statetrack.recipes import ecg, lra, recipes, series_runs, uea
 from statetrack.recipes.digits import official
 from statetrack.recipes.series_methods import BASELINES, Parts, compare, scores
+from statetrack.tasks.listops import value_of
 from statetrack.timeseries.ts_file import Cases
 
 
@@ -31,7 +33,7 @@ def archive(tmp_path, monkeypatch):
     uea._pooled.cache_clear()
 
 
-@pytest.mark.parametrize("name", ["uea", "ecg", "digits"])
+@pytest.mark.parametrize("name", ["uea", "ecg", "digits", "lra"])
 def test_runs_have_names_of_their_own_and_settings_an_estimator_takes(name):
     pytest.importorskip("sklearn")
     from statetrack.timeseries import StateTrackClassifier
@@ -145,3 +147,33 @@ def test_tables_give_mean_deviation_and_number_of_runs():
     assert recipes.get("uea")().table({"runs": []}) == "No run is done yet."
     row = recipes.get("ecg")().table({"runs": [entry("linoss", "cinc2017", 0.5)]}).splitlines()[2]
     assert row == "| **linoss** | 50.0 (1) | 50.0 [34, 66] (1) | 86, 89 | 2.0 |"
+
+
+def test_lists_are_those_of_the_task_and_parts_differ():
+    cases, other = lra.expressions(20, 40, "train"), lra.expressions(20, 40, "test")
+    for series, label in zip(cases.series, cases.labels, strict=True):
+        assert 10 < len(series) <= 40 and str(value_of(series[:, 0].astype(int).tolist())) == label
+    assert [s.tobytes() for s in cases.series] != [s.tobytes() for s in other.series]
+
+
+def test_reviews_that_are_tested_are_not_trained_on(tmp_path, monkeypatch):
+    (tmp_path / "IMDB").mkdir()
+    reviews = {"train": ["good é", "shared", "bad"] * 10, "test": ["shared", "dull"]}
+    for part, texts in reviews.items():
+        with lzma.open(tmp_path / "IMDB" / f"{part}.jsonl.xz", "wt", encoding="utf8") as file:
+            file.writelines(json.dumps({"text": text, "label": i % 2}) + "\n" for i, text in enumerate(texts))
+    monkeypatch.setenv("STATETRACK_DATA", str(tmp_path))
+    lra._reviews.cache_clear()
+    recipe = recipes.get("lra")()
+    job = next(job for job in recipe.jobs() if job.data == "text")
+    parts = recipe.parts(job)
+    lra._reviews.cache_clear()
+    found = {bytes(series[:, 0].astype(np.uint8)) for part in parts[:2] for series in part.series}
+    assert found == {"good é".encode(), b"bad"} and len(parts.train.series) == 18 and len(parts.validation.series) == 2
+    with pytest.raises(InvalidInputError, match="line 1"):
+        lra.read_reviews(write_xz(tmp_path / "bad.jsonl.xz", '{"text": 1}\n'))
+
+
+def write_xz(path, text):
+    path.write_bytes(lzma.compress(text.encode()))
+    return path

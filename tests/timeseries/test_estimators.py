@@ -18,6 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from statetrack.errors import InvalidInputError, RunError
 from statetrack.timeseries import StateTrackClassifier, StateTrackRegressor
+from statetrack.timeseries.preprocessing import Preprocessing
 
 SMALL = {"layer": "lru", "d_model": 8, "n_layers": 1, "max_epochs": 30, "lr": 0.02, "random_state": 0, "device": "cpu"}
 EXCLUDED = {
@@ -76,6 +77,27 @@ def test_missing_values_get_a_channel_of_their_own():
     model = StateTrackClassifier(**SMALL).fit(x, y)
     assert model.preprocessing_.flagged.tolist() == [False, True]
     assert model.score(x, y) > 0.9 and np.isfinite(model.predict_proba(x)).all()
+
+
+def test_one_hot_codes():
+    panel = [np.array([[2, 0], [0, 1], [1, 2]], np.float32)]
+    codes = Preprocessing.fit(panel, scaling="one-hot", patch=2)
+    np.testing.assert_array_equal(codes(panel[0]), [[0, 0, 1, 1, 0, 0, 1, 0, 0, 0, 1, 0], [0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0]])
+    np.testing.assert_array_equal(codes(np.array([[9, 1]], np.float32)), [[0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]])
+    assert codes.n_features == 12 and Preprocessing.from_dict(codes.to_dict()).classes == (3, 3)
+    for bad in (0.5, -1, 1e6):
+        with pytest.raises(InvalidInputError, match="whole numbers"):
+            Preprocessing.fit([np.full((2, 1), bad, np.float32)], scaling="one-hot", patch=1)
+
+
+def test_letters_are_learnt_as_classes(tmp_path):
+    y = np.arange(40) % 2
+    letters = 2 * np.random.default_rng(0).integers(0, 3, size=(40, 1, 12)) + y[:, None, None]  # even or odd ones
+    model = StateTrackClassifier(**{**SMALL, "scaling": "one-hot"}).fit(letters, y)
+    assert model.score(letters, y) > 0.9
+    model.save(tmp_path / "letters")
+    loaded = StateTrackClassifier.load(tmp_path / "letters")
+    np.testing.assert_array_equal(loaded.predict_proba(letters), model.predict_proba(letters))
 
 
 @pytest.mark.parametrize("weight", ["balanced", {"noise": 1.0, "wave": 9.0}])

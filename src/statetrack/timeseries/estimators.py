@@ -28,7 +28,7 @@ from statetrack.timeseries.backprop import Gradient
 from statetrack.timeseries.fitting import Examples, Loss, Plan, Score, fit, outputs_of
 from statetrack.timeseries.network import Pooling, SeriesNet
 from statetrack.timeseries.panel import Panel, as_panel
-from statetrack.timeseries.preprocessing import Preprocessing, Scaling
+from statetrack.timeseries.preprocessing import Preprocessing, Scaling, Tokens
 from statetrack.timeseries.progress import FitDisplay
 from statetrack.timeseries.storage import load_estimator, save_estimator
 from statetrack.timeseries.targets import labels_of, numbers_of
@@ -75,7 +75,7 @@ class SeriesEstimator(BaseEstimator):
         dropout: rate in [0, 1).
         pooling: what the readout sees: the ``"mean"`` over time, or the ``"last"`` step.
         scaling: ``"channels"`` standardises with the moments of the training data, ``"series"`` each series with its own,
-            ``"none"`` leaves values as they are.
+            ``"none"`` leaves values as they are, ``"one-hot"`` takes them as numbers of classes, such as letters of a text.
         patch: steps that become one token; longer patches cost less.
         lr: peak learning rate.
         weight_decay: on weight matrices.
@@ -227,7 +227,7 @@ class SeriesEstimator(BaseEstimator):
         return net.to(plan.device).eval()
 
     def _examples(self, panel: Panel, targets: Array) -> Examples:
-        return Examples([self.preprocessing_(series) for series in panel], torch.from_numpy(targets))
+        return Examples(Tokens(panel, self.preprocessing_), torch.from_numpy(targets))
 
     def _split(
         self, panel: Panel, targets: Array, generator: np.random.Generator
@@ -263,7 +263,7 @@ class SeriesEstimator(BaseEstimator):
     def _outputs(self, X: Any) -> Tensor:
         check_is_fitted(self)
         panel = self._panel(X, reset=False)
-        return outputs_of(self.network_, [self.preprocessing_(series) for series in panel], self._plan()).cpu()
+        return outputs_of(self.network_, Tokens(panel, self.preprocessing_), self._plan()).cpu()
 
 
 class StateTrackClassifier(ClassifierMixin, SeriesEstimator):

@@ -17,6 +17,7 @@ from torch import Tensor
 from statetrack.errors import InvalidInputError, NumericalError
 from statetrack.timeseries.backprop import Gradient, backpropagate, scores_of
 from statetrack.timeseries.network import SeriesNet
+from statetrack.timeseries.preprocessing import Tokens
 from statetrack.training.config import OptimConfig
 from statetrack.training.optim import learning_rate, make_optimizer, progress
 
@@ -39,7 +40,7 @@ class Examples(NamedTuple):
     targets: ``(n,)`` class ids or numbers.
     """
 
-    tokens: list[npt.NDArray[np.float32]]
+    tokens: Tokens
     targets: Tensor
 
 
@@ -130,7 +131,7 @@ def fit(
         for epoch in range(1, plan.max_epochs + 1):
             net.train()
             total = 0.0
-            for rows in batches([len(t) for t in train.tokens], plan.batch_size, np.random.default_rng([plan.seed, epoch])):
+            for rows in batches(train.tokens.lengths, plan.batch_size, np.random.default_rng([plan.seed, epoch])):
                 total += len(rows) * _step(net, train, rows, loss, plan, optimizer, dropout, (step, steps))
                 step += 1
             record: dict[str, Any] = {"epoch": epoch, "loss": total / len(train.tokens)}
@@ -166,10 +167,10 @@ def batches(lengths: list[int], batch_size: int, generator: np.random.Generator)
         yield parts[i]
 
 
-def outputs_of(net: SeriesNet, tokens: list[npt.NDArray[np.float32]], plan: Plan) -> Tensor:
+def outputs_of(net: SeriesNet, tokens: Tokens, plan: Plan) -> Tensor:
     """Scores ``(n, O)`` of all series, in their order."""
     net.eval()
-    order = np.argsort([len(each) for each in tokens], kind="stable")
+    order = np.argsort(tokens.lengths, kind="stable")
     outputs: list[Tensor | None] = [None] * len(tokens)
     for rows in np.split(order, range(plan.batch_size, len(order), plan.batch_size)):
         found = scores_of(net, *padded([tokens[i] for i in rows], plan.device), plan.chunk_size)
