@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 BACKBONE = "STATETRACK_BACKBONE"
 THEMES = ("parity", "cycle")
-WAYS = ("head", "lora", "mamba2", "flash-pd-ssm")
+WAYS = ("flash-pd-ssm", "mamba2", "lora", "head")
 _FLASH = {
     "d_state": 8,
     "n_heads": 8,
@@ -69,7 +69,7 @@ class Budget:
 
 
 BUDGETS = {
-    "stories": Budget(400, 32, LengthConfig(low=1, high=12, start=2, threshold=0.9), (6, 12, 24, 40), 128),
+    "stories": Budget(800, 32, LengthConfig(low=1, high=12, start=2, threshold=0.9), (6, 12, 24, 40), 128),
     "smollm2": Budget(2000, 16, LengthConfig(low=1, high=25, start=2, threshold=0.9), (12, 25, 40, 80), 128, lr=1e-3),
 }
 
