@@ -19,7 +19,7 @@ from statetrack.training.sweep import Job
 
 LENGTHS = (40, 256, 1000)
 TUNED = ("flash-pd-ssm", "pd-ssm", "lstm", "rnn")
-TOLD_ALWAYS = ("complex-kda", "deltanet", "gated-deltanet", "kda", "path-attention", "aussm", "mamba3")
+TOLD_ALWAYS = ("complex-kda", "deltanet", "gated-deltanet", "kda", "aussm", "mamba3")
 """Layers told the parity of every prefix, of words up to the border: from one label at the end of words half as
 long they learn what has drifted, or begun to fade, by then, or nothing."""
 _MIXED = ("aussm", "mamba3")
@@ -37,7 +37,10 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "mamba3": {"rotation": "all", "d_state": 16, "d_head": 16},
 }
 """Options beside the defaults of a layer: phases that are picked do not drift."""
+_LONG = ("path-attention",)
+"""Layers that see words up to the border, with one label."""
 _RATES = {"sd-ssm": 1e-3, "slice": 1e-3, "simple-aussm": 2e-3, "aussm": 2e-3, "mamba3": 2e-3}
+_STEPS = {"mamba3": 4000, "path-attention": 3000}
 _LONGEST = 128
 _RIGHT = 0.999
 _BORDER = 256
@@ -58,10 +61,10 @@ def parity_config(layer: str) -> TrainConfig:
         config,
         model=replace(model, layer={**model.layer, **_OPTIONS.get(layer, {})}),
         optim=OptimConfig(lr=_RATES.get(layer, 5e-3), weight_decay=0.3, warmup=0.02, decay_steps=300),
-        lengths=LengthConfig(high=_LONGEST, start=4, growth=2.0),
+        lengths=LengthConfig(high=_BORDER if layer in _LONG else _LONGEST, start=4, growth=2.0),
         evaluation=EvalConfig(every=100, stop_at=0.999),
         batch_size=32,
-        steps=2500,
+        steps=_STEPS.get(layer, 2500),
     )
     return _told_always(config) if layer in TOLD_ALWAYS else config
 
@@ -98,6 +101,7 @@ class Parity(RunsRecipe):
         return {
             "train_lengths": [3, _LONGEST],
             "labels": "last position",
+            "longer_words": list(_LONG),
             "told_always": list(TOLD_ALWAYS),
             "train_lengths_told_always": [1, _BORDER],
             "n_per_length": 512,
