@@ -74,6 +74,34 @@ def test_an_annealed_layer_ends_with_picks():
     assert ((modulus - 1).abs().minimum(modulus) < 1e-6).all()
 
 
+def test_a_million_equal_turns_end_where_integers_put_them():
+    """The same root over and over is the worst that rounding can meet: its error adds up instead of averaging out."""
+    torch.manual_seed(0)
+    options = {"d_state": 3, "phase_levels": 12, "modulus": "unit", "additive_input": False, "initial_state": "learned"}
+    layer = make_layer("complex-diagonal", 4, n_heads=2, **options)
+    letter, length = torch.randn(4), 1_000_003
+    with torch.no_grad():
+        layer.start.normal_()
+        step = layer.transitions(letter[None, None]).to_dense().diagonal(dim1=-2, dim2=-1)[0, 0]
+        _, state = layer(letter.expand(1, length, 4))
+    turns = torch.round(step.angle() * 12 / (2 * torch.pi)).long() * length % 12
+    exact = torch.view_as_complex(layer.start.detach()).numpy() * np.exp(2j * np.pi * turns.numpy() / 12)
+    assert np.abs(state.h[0].numpy() - exact).max() < 1e-6
+
+
+def test_settled_states_are_those_of_exact_arithmetic_also_in_packed_documents():
+    torch.manual_seed(1)
+    options = {"d_state": 2, "phase_levels": 5, "modulus": "unit", "additive_input": False, "initial_state": "learned"}
+    layer = make_layer("complex-diagonal", 4, **options).double()
+    x, offsets = torch.randn(1, 9, 4, dtype=torch.float64), torch.tensor([0, 2, 2, 9])
+    carried = layer.initial_state(3).h * torch.tensor([1.0, 2.0, -0.5j])[:, None, None]
+    steps = layer.transitions(x).to_dense().diagonal(dim1=-2, dim2=-1)[0]
+    _, state = layer(x, type(layer.initial_state(1))(carried), cu_seqlens=offsets)
+    for document, (start, end) in enumerate([(0, 2), (2, 2), (2, 9)]):
+        expected = carried[document] * steps[start:end].prod(0)
+        torch.testing.assert_close(state.h[document], expected, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [

@@ -66,3 +66,17 @@ def harden(logits: Tensor, progress: Tensor) -> Tensor:
     mixed = mix_roots(logits, (progress / _BLEND_FROM).clamp(max=1))
     share = ((progress - _BLEND_FROM) / (1 - _BLEND_FROM)).clamp(0, 1)
     return torch.where(progress < 1, mixed + share * (picked - mixed), picked)
+
+
+def turned_by_roots(h: Tensor, first: Tensor, levels: int) -> Tensor:
+    """``h``, products of ``first`` and Q-th roots of unity up to rounding, without the rounding; gradients are those of ``h``.
+
+    Args:
+        h: ``(...)`` complex; zeros stay.
+        first: what was turned, of a shape that broadcasts.
+        levels: Q.
+    """
+    with torch.no_grad():
+        turns = (torch.angle(h * first.conj()) * (levels / (2 * math.pi))).round().long() % levels
+        exact = torch.where(h == 0, h, first * roots_of_unity(levels, h.real)[turns])
+    return h + (exact - h).detach()

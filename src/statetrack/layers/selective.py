@@ -146,7 +146,12 @@ class SelectiveLayer(Layer):
     def _forward(self, x: Tensor, state: VectorState, cu_seqlens: Tensor | None) -> tuple[Tensor, VectorState]:
         transitions, inputs = self._generate(x)
         states, final = scan(transitions, inputs, state.h, cu_seqlens=cu_seqlens, backend=self.backend)
+        states, final = self._settle(states, final, state.h, cu_seqlens)
         return self.readout(states, x), VectorState(final)
+
+    def _settle(self, states: Tensor, final: Tensor, initial: Tensor, cu_seqlens: Tensor | None) -> tuple[Tensor, Tensor]:
+        """States without what rounding moved them by, where it is known which ones there are."""
+        return states, final
 
     def _generate(self, u: Tensor) -> tuple[Transitions, Tensor | None]:
         """Everything that the scan takes but the state."""
