@@ -12,8 +12,7 @@ import torch
 from statetrack.bench import scan as bench
 from statetrack.bench.scan_cases import OPS, Op, Problem, Shape, Traffic
 from statetrack.bench.scan_check import against_reference, at_full_length
-from statetrack.bench.scan_report import _by_threads, figure, tables
-from statetrack.bench.threads_probe import probe
+from statetrack.bench.scan_report import figure, tables
 from statetrack.structures import RoutedOneHot
 
 TINY = bench.Grid((4, 8), ((1, 12), (2, 6)), (6, 12), 8, budget=0.0, tree_states=64, dense_bytes=400)
@@ -26,9 +25,7 @@ def quiet(message: str) -> None:
 
 @pytest.fixture(scope="module")
 def report() -> bench.Report:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bench, "machine", lambda: {"cores": 1})  # nothing on two threads, which has a test of its own
-        return bench.measure_grid(TINY, SMALL_OPS, quiet)
+    return bench.measure_grid(TINY, SMALL_OPS, quiet)
 
 
 def by_hand(problem: Problem) -> torch.Tensor:
@@ -178,21 +175,3 @@ def test_report_survives_json_and_is_drawn(report: bench.Report) -> None:
     assert f"{cell['over_copy']['median']:.2f} / " in text
     lines = [line for axes in figure(restored).axes for line in axes.lines if line.get_label().startswith("pd")]
     assert list(lines[0].get_xdata()) == [4, 8]
-
-
-def test_a_row_on_two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is made of the times; and the probe itself, on a row that is too small to be cut."""
-    seen = {"1": [3.0] + [2.0] * 9 + [4.0] * 10, "2": [1.0] * 20}
-    monkeypatch.setattr(bench, "run_probe", lambda *a: {"forward": seen, "forward+backward": seen, "difference": 1e-7})
-    monkeypatch.setattr(bench, "machine", lambda: {"cores": 2})
-    entries = bench._on_two_threads(bench.QUICK, list(OPS), quiet)
-    assert {entry["family"] for entry in entries} == {"pd", "flash-pd"}
-    assert all((entry["speedup"], entry["speedup_of_medians"]) == (2.0, 3.5) for entry in entries)
-    assert _by_threads({"threads": entries})[2][0][2:] == ["2000.00", "1000.00", "2.00", "3.50"]
-    monkeypatch.setattr(bench, "machine", lambda: {"cores": 1})
-    assert bench._on_two_threads(bench.QUICK, list(OPS), quiet) == []
-    try:
-        found = probe("flash-pd complex64 + b", length=30, n=4, rounds=2)
-    finally:
-        torch.set_num_threads(1)
-    assert found["difference"] == 0 and [len(times) for times in found["forward"].values()] == [2, 2]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,12 +11,10 @@ from typing import Any
 import torch
 
 from statetrack.bench.base import Benchmark, Note, Report, benchmarks
-from statetrack.bench.machine import available_bytes, machine
-from statetrack.bench.probe import run_probe
+from statetrack.bench.machine import available_bytes
 from statetrack.bench.scan_cases import OPS, Op, Problem, Shape, Traffic
 from statetrack.bench.scan_check import against_reference, at_full_length
 from statetrack.bench.scan_report import figure, tables
-from statetrack.bench.threads_probe import N_THREADS, row_ops
 from statetrack.bench.timing import Timing, clock, spread, take_turns
 
 _DENSE_LENGTH = 4096
@@ -38,8 +35,6 @@ class Grid:
         dense_bytes: nor the dense recurrence with larger matrices.
         tensor_bytes: shapes with a larger tensor of states are left out.
         more: further shapes.
-        row: ``(L, N)`` of the row that is also run on two threads.
-        row_rounds: how often.
     """
 
     sizes: tuple[int, ...]
@@ -51,8 +46,6 @@ class Grid:
     dense_bytes: float
     tensor_bytes: float = 3e8
     more: tuple[Shape, ...] = ()
-    row: tuple[int, int] = (65536, 128)
-    row_rounds: int = 40
 
     def shapes(self) -> list[Shape]:
         """Smallest first."""
@@ -80,8 +73,6 @@ QUICK = Grid(
     budget=0.01,
     tree_states=1 << 16,
     dense_bytes=4e7,
-    row=(16384, 128),
-    row_rounds=8,
 )
 
 
@@ -112,13 +103,11 @@ def measure_grid(grid: Grid, ops: tuple[Op, ...], note: Note) -> Report:
                 refused.append({**_name(op, shape), **law})
                 continue
             entries += _entries(problem, shape, grid)
-    threads = _on_two_threads(grid, [op for op in ops if (str(op), grid.row[1]) not in wrong], note)
     settings = {"sizes": list(grid.sizes), "tokens": [list(pair) for pair in grid.tokens], "budget_seconds": grid.budget}
     return {
         "settings": {**settings, "lengths": list(grid.lengths), "length_size": grid.length_size, "heads": 1, "clock": clock()},
         "entries": entries,
         "flatness": _flatness(grid, ops, entries),
-        "threads": threads,
         "checks": checks,
         "refused": refused,
         "skipped": skipped,
@@ -219,34 +208,6 @@ def _name(op: Op, shape: Shape) -> dict[str, Any]:
         "L": shape.length,
         "N": shape.n,
     }
-
-
-def _on_two_threads(grid: Grid, ops: list[Op], note: Note) -> list[dict[str, Any]]:
-    """A single row on one thread and on two, by the clock on the wall: medians, and the fastest tenth, which is what a machine
-    with nothing else to do takes."""
-    found = []
-    length, n = grid.row
-    for op in ops if machine()["cores"] >= N_THREADS else []:
-        if op not in row_ops():
-            continue
-        note(f"B=1, L={length}, N={n} on {N_THREADS} threads: {op}")
-        settings = {"op": str(op), "length": length, "n": n, "rounds": grid.row_rounds}
-        seen = run_probe("statetrack.bench.threads_probe", settings, f"{op} on two threads", {"OMP_WAIT_POLICY": "PASSIVE"})
-        for direction in ("forward", "forward+backward"):
-            one, two = (sorted(seen[direction][str(n_threads)]) for n_threads in (1, N_THREADS))
-            tenth = len(one) // 10
-            found.append(
-                {
-                    **_name(op, Shape(1, length, n)),
-                    "direction": direction,
-                    "seconds": {"1": spread(one), str(N_THREADS): spread(two)},
-                    "fastest_tenth": {"1": one[tenth], str(N_THREADS): two[tenth]},
-                    "speedup": one[tenth] / two[tenth],
-                    "speedup_of_medians": statistics.median(one) / statistics.median(two),
-                    "difference": seen["difference"],
-                }
-            )
-    return found
 
 
 def _flatness(grid: Grid, ops: tuple[Op, ...], entries: list[dict[str, Any]]) -> list[dict[str, Any]]:

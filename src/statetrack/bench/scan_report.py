@@ -20,7 +20,7 @@ def tables(report: Report) -> list[Any]:
     found = [_by_size(entries, sizes, rows, length, "over_copy") for rows, length in settings["tokens"]]
     found.insert(1, _by_size(entries, sizes, first[0], first[1], "over_copy_in_place"))
     found += [_speedups(entries, name) for name in ("tree", "dense")]
-    return [_titled(title, columns, rows) for title, columns, rows in [*found, _by_length(report), _by_threads(report)] if rows]
+    return [_titled(title, columns, rows) for title, columns, rows in [*found, _by_length(report)] if rows]
 
 
 _Content = tuple[str, list[str], list[list[str]]]
@@ -85,22 +85,6 @@ def _by_length(report: Report) -> _Content:
         spread = f"{series['largest_over_smallest']:.2f}"
         rows.append([series["op"], series["direction"], *costs, spread, f"{max(0, series['fixed_us']):.0f}"])
     return title, ["direction", *(f"L = {length:,}" for length in lengths), "max / min", "µs per call"], rows
-
-
-def _by_threads(report: Report) -> _Content:
-    rows = [
-        [
-            entry["op"],
-            entry["direction"],
-            *(f"{1e3 * entry['fastest_tenth'][n]:.2f}" for n in ("1", "2")),
-            f"{entry['speedup']:.2f}",
-            f"{entry['speedup_of_medians']:.2f}",
-        ]
-        for entry in report["threads"]
-    ]
-    sizes = f"L = {report['threads'][0]['L']:,}, N = {report['threads'][0]['N']}" if rows else ""
-    title = f"A single row on one thread and on two, milliseconds (fastest tenth, wall clock); {sizes}"
-    return title, ["direction", "one", "two", "times faster", "of medians"], rows
 
 
 def figure(report: Report) -> Any:

@@ -14,14 +14,9 @@ from typing import Any
 
 import torch
 
-from statetrack.bench.scan_cases import OPS, Op, Problem, Shape
+from statetrack.bench.scan_cases import OPS, Problem, Shape
 
 N_THREADS = 2
-
-
-def row_ops() -> list[Op]:
-    """The operations that cut a single row for several threads."""
-    return [op for op in OPS if op.family != "diagonal"]
 
 
 def probe(op: str, length: int, n: int, rounds: int) -> dict[str, Any]:

@@ -24,7 +24,7 @@ class BenchOptions:
         out: folder for the JSON and the figure.
         width: of the layers, for layer and decode.
         batch: rows, for layer and decode.
-        length: tokens per row, for layer and decode.
+        length: tokens per row, for layer, decode and threads.
     """
 
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
