@@ -59,21 +59,26 @@ def measure(quick: bool, note: Note) -> Report:
 
 
 def compare_stream(layer: str, record: int, *, d_model: int, n_layers: int) -> dict[str, Any]:
-    """Largest difference of scores between a record in blocks, and in single steps, and all of it in one pass."""
+    """Largest difference, of features at any step and of scores, between a record in blocks and all of it in one pass.
+
+    The same for its beginning, read one step at a time.
+    """
     net, x = network(layer, d_model, n_layers), signal(record)
     single = min(_SINGLE, record)
     with torch.no_grad():
-        blocks, steps = (
-            float((_stream(net, part, size) - net(part)).abs().max()) for part, size in ((x, _BLOCK), (x[:, :single], 1))
-        )
+        blocks, steps = _apart(net, x, _BLOCK), _apart(net, x[:, :single], 1)
     return {"layer": layer, "steps": record, "difference": blocks, "single_steps": single, "single_difference": steps}
 
 
-def _stream(net: SeriesNet, x: torch.Tensor, block: int) -> torch.Tensor:
-    carry = net.start(1)
+def _apart(net: SeriesNet, x: torch.Tensor, block: int) -> float:
+    whole, _ = net.features(x, net.start(1).states)
+    carry, worst = net.start(1), 0.0
     for start in range(0, x.shape[1], block):
-        carry = net.advance(x[:, start : start + block], carry)
-    return net.read(carry)
+        piece = x[:, start : start + block]
+        features, _ = net.features(piece, carry.states)
+        worst = max(worst, float((features - whole[:, start : start + block]).abs().max()))
+        carry = net.advance(piece, carry)
+    return max(worst, float((net.read(carry) - net(x)).abs().max()))
 
 
 def _run_probe(settings: dict[str, Any]) -> list[dict[str, Any]]:
@@ -104,7 +109,7 @@ def tables(report: Report) -> list[Any]:
         table.add_column(column, justify="left" if column in ("layer", "way") else "right")
     for e in report["entries"]:
         table.add_row(e["layer"], e["mode"], f"{e['L']:,}", f"{e['cpu_seconds']:.2f}", f"{e['step_bytes'] / _MIB:.0f}")
-    streams = Table(title="Stream against the whole, largest difference of a score", title_justify="left", box=None)
+    streams = Table(title="Stream against the whole, largest difference of a feature or score", title_justify="left", box=None)
     for column in ("layer", "steps", "in blocks", "steps one at a time", "one at a time"):
         streams.add_column(column, justify="right")
     for s in report["streams"]:
