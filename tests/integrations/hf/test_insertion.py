@@ -130,6 +130,16 @@ def test_only_our_part_is_trained_and_saved(model, put, tokens, tmp_path):
     assert (tmp_path / "ours" / "inserted.safetensors").stat().st_size < 40 * 4 * n_ours
 
 
+def test_packed_documents_do_not_see_each_other(tokens):
+    model = trained(insert_layers(backbone("Llama"), where=[0, 1], **OPTIONS))
+    first, second = tokens(1, 3), tokens(1, 5, seed=2)
+    where = {"position_ids": torch.tensor([[0, 1, 2, 0, 1, 2, 3, 4]]), "cu_seq_lens_q": torch.tensor([0, 3, 8])}
+    with torch.no_grad():
+        packed = model(torch.cat([first, second], 1), use_cache=False, **where).logits
+        apart = torch.cat([model(first).logits, model(second).logits], 1)
+    torch.testing.assert_close(packed, apart, rtol=1e-4, atol=1e-5)
+
+
 def test_replaced_layers_come_back(model, tokens):
     ids = tokens(1, 4)
     with torch.no_grad():

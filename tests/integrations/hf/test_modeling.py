@@ -113,3 +113,26 @@ def test_lora_trains_the_adapter_alone(tiny_model, tokens):
 def test_configurations_that_cannot_be(changes, error, message, tiny_config):
     with pytest.raises(error, match=message):
         tiny_config(changes.pop("pattern", "lstm"), **changes)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore:.*pin_memory.*:UserWarning")
+def test_the_trainer_of_transformers_trains_it(tiny_model, tokens, tmp_path):
+    pytest.importorskip("accelerate")
+    from transformers import Trainer, TrainingArguments
+
+    model, rows = tiny_model("deltanet,flash-pd-ssm"), tokens(8, 6)
+    with torch.no_grad():
+        before = float(model(rows, labels=rows).loss)
+    arguments = TrainingArguments(
+        output_dir=str(tmp_path),
+        max_steps=8,
+        per_device_train_batch_size=8,
+        learning_rate=1e-2,
+        report_to=[],
+        disable_tqdm=True,
+        save_strategy="no",
+        use_cpu=True,
+    )
+    Trainer(model=model, args=arguments, train_dataset=[{"input_ids": row, "labels": row} for row in rows]).train()
+    with torch.no_grad():
+        assert float(model.eval()(rows, labels=rows).loss) < before
