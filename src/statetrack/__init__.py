@@ -33,6 +33,7 @@ _HOME = {
 _FOLDERS = (
     "analysis",
     "automata",
+    "integrations",
     "layers",
     "models",
     "recipes",

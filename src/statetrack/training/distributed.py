@@ -37,7 +37,8 @@ class Workers:
             # Optimisers import this module; imported later, with a group open, it would keep the group's threads alive beyond
             # `leave`, and a thread that outlives the interpreter aborts the process.
             importlib.import_module("torch._dynamo")
-            dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+            # Gradients travel by NCCL, counts and votes, which lie in main memory, by gloo.
+            dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
         return cls(dist.get_rank(), count)
 
     @property
