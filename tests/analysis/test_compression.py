@@ -7,7 +7,15 @@ import itertools
 import pytest
 import torch
 
-from statetrack.analysis.state_size import System, balanced_truncation, compress, hankel_values, measured_error, minimise_model
+from statetrack.analysis.state_size import (
+    System,
+    balanced_truncation,
+    compress,
+    hankel_values,
+    measured_error,
+    minimise_model,
+    reduced_run,
+)
 from statetrack.analysis.state_size.fixed_layers import systems
 from statetrack.errors import InvalidInputError
 from statetrack.layers import make_layer
@@ -284,3 +292,55 @@ def test_a_blown_up_group_shrinks_to_its_size():
         minimise_model(Tagger("flash-pd-ssm", 2, 3, ModelConfig(d_model=3, layer={"d_state": 3})))
     with pytest.raises(InvalidInputError, match="one Flash PD-SSM block"):
         minimise_model(Tagger("mamba", 2, 3, ModelConfig(d_model=3)))
+
+
+# -- along a run ---------------------------------------------------------------------------------------------------------------
+
+
+def run_outputs(a, b, c, u):
+    """The recurrence, token by token."""
+    h, found = torch.zeros(a.shape[-1], dtype=a.dtype), []
+    for t in range(len(a)):
+        h = a[t] @ h + b[t] @ u[t].to(a.dtype)
+        found.append(c[t].to(a.dtype) @ h)
+    return torch.stack(found)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+def test_a_system_of_order_four_in_seven_coordinates_runs_in_four(dtype):
+    length = 25
+    turn = torch.linalg.qr(normal(7, 7, seed=9, dtype=dtype)).Q
+    a, b, c = (torch.zeros(length, *shape, dtype=dtype) for shape in ((7, 7), (7, 2), (3, 7)))
+    a[:, :4, :4], b[:, :4], c[..., :4] = (
+        normal(length, 4, 4, dtype=dtype) / 2,
+        normal(length, 4, 2, seed=2, dtype=dtype),
+        normal(length, 3, 4, seed=3, dtype=dtype),
+    )
+    a[:, 4:, 4:] = 0.3 * torch.eye(3, dtype=dtype)  # never written nor read
+    a, b, c = turn @ a @ turn.mH, turn @ b, c @ turn.mH
+    found, u = reduced_run(a, b, c), normal(length, 2, seed=5)
+    assert max(found.sizes) == 4
+    assert found.sizes[2:-2] == [4] * (length - 5)
+    expected = run_outputs(a, b, c, u)
+    assert (found.outputs(u) - expected).abs().max() < 1e-11 * expected.abs().max()
+
+
+@pytest.mark.parametrize("name", ["mamba", "flash-pd-ssm", "deltanet"])
+def test_runs_of_layers_are_repeated_by_their_rank(name):
+    options = {
+        "mamba": {"d_state": 6, "d_conv": 1},
+        "flash-pd-ssm": {"d_state": 6, "dictionary_size": 2},
+        "deltanet": {"n_heads": 1},
+    }
+    torch.manual_seed(0)
+    layer, x = make_layer(name, 4, **options[name]).double(), normal(1, 20, 4)
+    a = layer.transitions(x).to_dense()[0, :, 0].detach()
+    b, c, u = normal(20, a.shape[-1], 1), normal(20, 1, a.shape[-1], seed=2), normal(20, 1, seed=3)
+    exact, fewer = reduced_run(a, b, c), reduced_run(a, b, c, most=2)
+    expected = run_outputs(a, b.to(a.dtype), c, u)
+    whole = float((exact.outputs(u) - expected).abs().max())
+    assert whole < 1e-9 * float(expected.abs().max())
+    assert max(fewer.sizes) <= 2
+    assert float((fewer.outputs(u) - expected).abs().max()) >= whole
+    with pytest.raises(InvalidInputError, match="most"):
+        reduced_run(a, b, c, most=0)

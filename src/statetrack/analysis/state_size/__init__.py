@@ -1,5 +1,6 @@
 """Changing the size of a state: compression with its error, expansion that keeps the function, growth, and planning."""
 
+from statetrack.analysis.state_size.along_a_run import ReducedRun, reduced_run
 from statetrack.analysis.state_size.answers import minimise_model
 from statetrack.analysis.state_size.balanced import Reduced, System, balanced_truncation, hankel_values, measured_error
 from statetrack.analysis.state_size.compression import Compressed, compress
@@ -15,6 +16,7 @@ __all__ = [
     "ExpandableState",
     "Layout",
     "Reduced",
+    "ReducedRun",
     "Slots",
     "StateSizePlan",
     "System",
@@ -27,6 +29,7 @@ __all__ = [
     "measured_error",
     "minimise_model",
     "plan_state_size",
+    "reduced_run",
     "state_slots",
     "train_expandable",
 ]

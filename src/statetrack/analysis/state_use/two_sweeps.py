@@ -52,21 +52,21 @@ def from_reads(a: Tensor, b: Tensor, read: Tensor, start: Tensor | None = None) 
     dtype = torch.promote_types(torch.promote_types(a.dtype, b.dtype), read.dtype)
     a, b, read = (t.to(dtype) for t in (a, b, read))
     length, n = a.shape[-3], a.shape[-1]
-    past = torch.zeros(*a.shape[:-3], n, n, dtype=dtype) if start is None else _triangle(start.to(dtype).mH, n)
+    past = torch.zeros(*a.shape[:-3], n, n, dtype=dtype) if start is None else triangle(start.to(dtype).mH, n)
     pasts = []
     for i in range(length - 1):
-        past = _triangle(torch.cat([past @ a[..., i, :, :].mH, b[..., i, :, :].mH], dim=-2), n)
+        past = triangle(torch.cat([past @ a[..., i, :, :].mH, b[..., i, :, :].mH], dim=-2), n)
         pasts.append(past)
     future = torch.zeros_like(past)
     found = []
     for i in range(length - 1, 0, -1):
-        future = _triangle(torch.cat([future @ a[..., i, :, :], read[..., i, :, :]], dim=-2), n)
+        future = triangle(torch.cat([future @ a[..., i, :, :], read[..., i, :, :]], dim=-2), n)
         found.append(torch.linalg.svdvals(future @ pasts[i - 1].mH))
     real = dtype.to_real()
     return torch.stack(found[::-1], dim=-2) if found else torch.zeros(*a.shape[:-3], 0, n, dtype=real)
 
 
-def _triangle(rows: Tensor, n: int) -> Tensor:
+def triangle(rows: Tensor, n: int) -> Tensor:
     """The triangular factor ``(..., n, n)`` of rows ``(..., r, n)``, filled up with zeros."""
     r = torch.linalg.qr(rows, mode="r").R
     return torch.nn.functional.pad(r, (0, 0, 0, n - r.shape[-2]))
