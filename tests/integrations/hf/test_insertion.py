@@ -7,7 +7,7 @@ import torch
 import transformers
 from transformers import AutoModelForCausalLM
 
-from statetrack.errors import InvalidInputError, UnknownNameError
+from statetrack.errors import InvalidInputError, RunError, UnknownNameError
 from statetrack.integrations.hf import insert_layers, load_inserted, remove_layers, replace_layers, save_inserted
 from statetrack.integrations.hf.insertion import decoder_layers, inserted_layers
 
@@ -194,3 +194,13 @@ def test_activation_checkpointing_gives_the_same_gradients(tokens):
 def test_what_cannot_be_inserted(call, error, message):
     with pytest.raises(error, match=message):
         call(backbone("Llama"))
+
+
+def test_saved_layers_fit_one_shape_of_model(tmp_path):
+    save_inserted(insert_layers(backbone("Llama"), **OPTIONS), tmp_path / "ours")
+    with pytest.raises(InvalidInputError, match="belong to a model with"):
+        load_inserted(backbone("NemotronH"), tmp_path / "ours")
+    with pytest.raises(InvalidInputError, match="has some of our layers already"):
+        load_inserted(insert_layers(backbone("Llama"), **OPTIONS), tmp_path / "ours")
+    with pytest.raises(RunError, match="does not exist"):
+        load_inserted(backbone("Llama"), tmp_path)

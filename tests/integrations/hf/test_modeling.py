@@ -5,7 +5,7 @@ import torch
 from torch.nn.functional import cross_entropy
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from statetrack.errors import InvalidInputError, UnknownNameError
+from statetrack.errors import InvalidInputError, MissingExtraError, UnknownNameError
 from statetrack.integrations.hf import StateTrackForCausalLM
 from statetrack.layers import layers, make_layer
 
@@ -136,3 +136,14 @@ def test_the_trainer_of_transformers_trains_it(tiny_model, tokens, tmp_path):
     Trainer(model=model, args=arguments, train_dataset=[{"input_ids": row, "labels": row} for row in rows]).train()
     with torch.no_grad():
         assert float(model.eval()(rows, labels=rows).loss) < before
+
+
+def test_without_transformers_the_extra_is_named(monkeypatch):
+    import importlib
+    import sys
+
+    from statetrack.integrations.hf import require
+
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'statetrack\[hf\]'"):
+        importlib.reload(require)
