@@ -86,6 +86,12 @@ class FlashPDSSM(DictionaryLayer):
         first, last = self.temperatures
         return first * (last / first) ** float(self.diagonal.progress)
 
+    def _temperature_tensor(self) -> Tensor:
+        """The same, ``()``, for which neither the host nor a compiler has to wait."""
+        first, last = self.temperatures
+        found: Tensor = first * (last / first) ** at_least_float32(self.diagonal.progress)
+        return found
+
     def step(self, x_t: Tensor, state: VectorState) -> tuple[Tensor, VectorState]:
         found = one_call_step(self, x_t, state.h)
         if found is None:
@@ -108,7 +114,7 @@ class FlashPDSSM(DictionaryLayer):
             self._logits(u),
             rising=self.diagonal.rising,
             turns=self.diagonal.turns,
-            temperature=self.temperature,
+            temperature=self._temperature_tensor(),
             credited=credited,
         )
         return self._routed(made.value, made.route, made.routing), made.inputs

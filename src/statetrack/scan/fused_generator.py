@@ -43,7 +43,7 @@ def fused_generator(
     *,
     rising: bool,
     turns: bool,
-    temperature: float,
+    temperature: Tensor,
     credited: bool,
 ) -> Generated:
     """Diagonal, additive input and routes.
@@ -56,7 +56,7 @@ def fused_generator(
         logits: ``(B, L, H, K)`` of the router.
         rising: the modulus rises with its logits.
         turns: phases are ``2 pi sigmoid`` of their logits.
-        temperature: of the softmax that stands for the routes in the backward pass.
+        temperature: ``()``, of the softmax that stands for the routes in the backward pass.
         credited: whether routes get credit.
     """
     from statetrack.scan.triton.generator import triton_generate  # needs triton, which is optional

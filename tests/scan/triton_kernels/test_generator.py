@@ -9,6 +9,7 @@ pytest.importorskip("triton", reason="triton is not installed")
 from statetrack.layers import make_layer
 from statetrack.scan.triton.generator import triton_generate, verify
 
+ONE = torch.ones(())
 KINDS = [
     pytest.param(*kind, id="-".join(kind[0] or ["unit"]))
     for kind in [
@@ -61,7 +62,7 @@ def test_results_and_gradients(device, names, rising, turns):
     given = projections(names, torch.float64)
     moved = {k: None if x is None else x.to(device) for k, x in given.items()}
     tau = 0.7
-    value, inputs, route, routing = triton_generate(*moved.values(), rising, turns, tau, True)
+    value, inputs, route, routing = triton_generate(*moved.values(), rising, turns, torch.tensor(tau, dtype=torch.float64), True)
     exact_value, exact_inputs, soft = formulas(*given.values(), rising, turns, tau)
     torch.testing.assert_close(value.cpu(), exact_value, rtol=1e-12, atol=1e-12)
     for t in range(7):
@@ -90,7 +91,7 @@ def test_many_channels_tokens_and_ties(device):
     with torch.no_grad():
         given["logits"][:, 1] = 0.5
         moved = [x.to(device) for x in given.values()]
-        value, inputs, route, routing = triton_generate(*moved, False, True, 1.0, False)
+        value, inputs, route, routing = triton_generate(*moved, False, True, ONE, False)
     wide = [x.detach().double() for x in given.values()]
     exact_value, exact_inputs, _ = formulas(*wide, False, True, 1.0)
     torch.testing.assert_close(value.cpu().to(torch.complex128), exact_value, rtol=1e-5, atol=1e-6)
@@ -102,7 +103,7 @@ def test_many_channels_tokens_and_ties(device):
 def test_half_precision_projections_are_computed_in_float32(device):
     given = projections(("decay", "phase", "drive"), torch.bfloat16)
     moved = [None if x is None else x.to(device) for x in given.values()]
-    value, inputs, _, routing = triton_generate(*moved, True, True, 1.0, True)
+    value, inputs, _, routing = triton_generate(*moved, True, True, ONE, True)
     assert (value.dtype, inputs.dtype, routing.dtype) == (torch.complex64, torch.complex64, torch.float32)
     wide = [None if x is None else x.detach().double() for x in given.values()]
     torch.testing.assert_close(value.cpu().to(torch.complex128), formulas(*wide, True, True, 1.0)[0], rtol=1e-5, atol=1e-5)
@@ -114,7 +115,7 @@ def test_extreme_logits_stay_finite(device):
     big = torch.tensor([[-1e4, -90.0, 0.0, 90.0, 1e4]])
     decay, phase = (big.to(device).requires_grad_() for _ in range(2))
     logits = big.view(1, 1, 5).to(device).requires_grad_()
-    value, _, route, routing = triton_generate(decay, None, phase, None, logits, True, True, 0.1, True)
+    value, _, route, routing = triton_generate(decay, None, phase, None, logits, True, True, torch.tensor(0.1), True)
     assert value.abs()[0].tolist() == pytest.approx([0, 8.2e-40, 0.5, 1, 1], abs=1e-6)
     assert int(route) == 4
     grads = torch.autograd.grad(value.real.sum() + routing[..., 0].sum(), [decay, phase, logits])
@@ -126,7 +127,7 @@ def test_no_and_one_token(device, tokens):
     given = [
         x if x is None else x.to(device) for x in projections(("decay", "phase", "drive"), torch.float32, tokens=tokens).values()
     ]
-    value, inputs, route, routing = triton_generate(*given, True, True, 1.0, True)
+    value, inputs, route, routing = triton_generate(*given, True, True, ONE, True)
     assert (value.shape, inputs.shape, route.shape, routing.shape) == ((tokens, 6), (tokens, 6), (tokens, 2), (tokens, 2, 3))
     grads = torch.autograd.grad(value.real.sum() + inputs.real.sum() + routing.sum(), [given[0], given[2], given[3], given[4]])
     assert all(torch.isfinite(g).all() for g in grads)
@@ -136,7 +137,7 @@ def test_two_runs_are_bit_equal_and_layouts_do_not_matter(device):
     given = projections(("decay", "rate", "phase", "drive"), torch.float32, tokens=40)
     plain = [x.detach().to(device) for x in given.values()]
     strided = [x.clone().t().contiguous().t() if x.ndim == 2 else x for x in plain]
-    first, second, other = (triton_generate(*args, False, True, 1.0, True) for args in (plain, plain, strided))
+    first, second, other = (triton_generate(*args, False, True, ONE, True) for args in (plain, plain, strided))
     for a, b, c in zip(first, second, other, strict=True):
         assert torch.equal(a, b) and torch.equal(a, c)
 
@@ -147,7 +148,7 @@ def test_registration(device, names):
         None if x is None else x.detach().to(device).requires_grad_()
         for x in projections(names, torch.float32, tokens=3).values()
     ]
-    torch.library.opcheck(triton_generate, (*args, False, True, 1.0, True))
+    torch.library.opcheck(triton_generate, (*args, False, True, ONE, True))
 
 
 def test_known_answer(device):
@@ -186,3 +187,28 @@ def test_a_layer_gives_what_it_gives_on_the_slow_path(device, options):
     with torch.no_grad():
         layer.backend = "triton"
         torch.testing.assert_close(layer(x)[0], found[0], rtol=1e-12, atol=1e-12)
+
+
+def test_a_layer_compiles_into_one_graph(device):
+    torch.manual_seed(0)
+    layer = make_layer("flash-pd-ssm", 4, d_state=3, dictionary_size=3, backend="triton").to(device)
+    x = torch.randn(1, 4, 4, generator=torch.Generator().manual_seed(1)).to(device).requires_grad_()
+    compiled = torch.compile(lambda u: layer(u)[0], fullgraph=True, backend="aot_eager")
+    found, expected = (
+        torch.autograd.grad(run(x).square().sum(), [x, *layer.parameters()]) for run in (compiled, lambda u: layer(u)[0])
+    )
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_a_layer_under_autocast_keeps_its_diagonal_in_float32(device):
+    torch.manual_seed(0)
+    layer = make_layer("flash-pd-ssm", 4, d_state=3, dictionary_size=3, backend="triton").to(device)
+    x = torch.randn(2, 5, 4, generator=torch.Generator().manual_seed(1)).to(device)
+    with torch.no_grad(), torch.autocast(device.type, dtype=torch.bfloat16):
+        y, state = layer(x)
+        layer.backend = "reference"
+        expected, exact = layer(x)
+    assert state.h.dtype == exact.h.dtype == torch.complex64
+    torch.testing.assert_close(state.h, exact.h, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(y, expected, rtol=1e-2, atol=1e-2)

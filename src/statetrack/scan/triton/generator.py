@@ -115,13 +115,14 @@ def triton_generate(
     logits: Tensor,
     rising: bool,
     turns: bool,
-    temperature: float,
+    temperature: Tensor,
     credited: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """``D (T, S)``, ``b (T, S)`` (empty without ``drive``), routes ``(T, H)`` and, if ``credited``, ``routing (T, H, K)``.
 
     ``decay (T, S)`` (None: modulus 1), ``rate (S,)`` (None: 1), ``phase (T, S)`` (None: a real diagonal), ``drive (T, 2 S)`` or
-    for a real diagonal ``(T, S)``, ``logits (T, H, K)``. ``routing`` is the one-hot form of the routes, for their credit.
+    for a real diagonal ``(T, S)``, ``logits (T, H, K)``. ``routing`` is the one-hot form of the routes, for their
+    credit at ``temperature ()``, a tensor because it changes during training.
     """
     results = _outputs(decay, phase, drive, logits, credited)
     with torch.cuda.device_of(logits):
@@ -145,7 +146,7 @@ def triton_generate_backward(
     drive_dtype: torch.dtype | None,
     rising: bool,
     turns: bool,
-    temperature: float,
+    temperature: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of decay, rate, phase, drive (each empty where there is none) and logits."""
     results, launch = backward_launch(
@@ -180,7 +181,7 @@ def backward_launch(
     drive_dtype: torch.dtype | None,
     rising: bool,
     turns: bool,
-    temperature: float,
+    temperature: Tensor,
 ) -> tuple[tuple[Tensor, ...], Launch]:
     """Room for the gradients, those of ``rate`` by block of tokens, and the launch that fills it."""
     sizes, real = _Sizes(value, logits), value.real.dtype
@@ -194,7 +195,7 @@ def backward_launch(
     g_drive = value.new_empty(drive_shape, dtype=drive_dtype or real)
     results = like(decay), shares, like(phase), g_drive, torch.empty_like(logits)
     given: dict[str, Argument] = {"decay": decay, "rate": rate, "phase": phase, "logits": logits}
-    given["temperature"] = torch.full((1,), temperature, dtype=real, device=value.device)
+    given["temperature"] = temperature.detach().to(value.device, real)
     coming: dict[str, Argument] = {"value": value, "g_value": g_value, "g_inputs": g_inputs, "g_routing": g_routing}
     made: dict[str, Argument] = dict(zip(("g_decay", "g_rate", "g_phase", "g_drive", "g_logits"), results, strict=True))
     flags = _flags(decay, rate, phase, None if drive_dtype is None else g_drive, rising, turns)
@@ -222,25 +223,29 @@ def _(  # type: ignore[no-untyped-def]
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    decay, rate, phase, drive, logits, ctx.rising, ctx.turns, ctx.temperature, ctx.credited = inputs
-    ctx.save_for_backward(decay, rate, phase, logits, output[0])
+    decay, rate, phase, drive, logits, ctx.rising, ctx.turns, temperature, ctx.credited = inputs
+    ctx.save_for_backward(decay, rate, phase, logits, output[0], temperature)
     ctx.drive_dtype = None if drive is None else drive.dtype
     ctx.set_materialize_grads(True)
 
 
 def _gradients(ctx: Any, g_value: Tensor, g_inputs: Tensor, _: Tensor | None, g_routing: Tensor) -> tuple[Tensor | None, ...]:
-    decay, rate, phase, logits, value = ctx.saved_tensors
+    decay, rate, phase, logits, value, temperature = ctx.saved_tensors
     has_drive = ctx.drive_dtype is not None
     credit = g_routing if ctx.credited else torch.zeros_like(logits, dtype=value.real.dtype)
     g_decay, g_rate, g_phase, g_drive, g_logits = triton_generate_backward(
-        *ctx.saved_tensors,
+        decay,
+        rate,
+        phase,
+        logits,
+        value,
         g_value,
         g_inputs if has_drive else None,
         credit,
         ctx.drive_dtype,
         ctx.rising,
         ctx.turns,
-        ctx.temperature,
+        temperature,
     )
     return (
         None if decay is None else g_decay,
@@ -267,7 +272,7 @@ def launches(n_tokens: int, n_heads: int, n: int, n_entries: int, dtype: torch.d
     results = _outputs(decay, phase, drive, logits, True)
     yield "forward", forward_launch(decay, rate, phase, drive, logits, results, False, True)
     value, inputs, _, routing = results
-    yield "backward", backward_launch(decay, rate, phase, logits, value, value, inputs, routing, real, False, True, 1.0)[1]
+    yield "backward", backward_launch(decay, rate, phase, logits, value, value, inputs, routing, real, False, True, meta())[1]
 
 
 @lru_cache(maxsize=64)
