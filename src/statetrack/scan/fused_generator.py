@@ -66,14 +66,15 @@ def fused_generator(
     def flat(x: Tensor | None) -> Tensor | None:
         return None if x is None else x.flatten(0, 1)
 
-    made = triton_generate(
-        flat(decay), rate, flat(phase), flat(drive), logits.flatten(0, 1), rising, turns, temperature, credited
-    )
-    value, inputs, route, routing = (x.unflatten(0, (rows, length)) if x.numel() or not length else x for x in made)
+    def by_row(x: Tensor) -> Tensor:
+        return x.unflatten(0, (rows, length))
+
+    given = flat(decay), rate, flat(phase), flat(drive), logits.flatten(0, 1)
+    value, inputs, route, routing = triton_generate(*given, rising, turns, temperature, credited)
     heads = (n_heads, value.shape[-1] // n_heads)
     return Generated(
-        value.unflatten(-1, heads),
-        None if drive is None else inputs.unflatten(-1, heads),
-        route,
-        routing if credited else None,
+        by_row(value).unflatten(-1, heads),
+        None if drive is None else by_row(inputs).unflatten(-1, heads),
+        by_row(route),
+        by_row(routing) if credited else None,
     )

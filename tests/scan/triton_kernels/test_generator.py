@@ -212,3 +212,15 @@ def test_a_layer_under_autocast_keeps_its_diagonal_in_float32(device):
     assert state.h.dtype == exact.h.dtype == torch.complex64
     torch.testing.assert_close(state.h, exact.h, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(y, expected, rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("shape", [(0, 5, 4), (2, 0, 4)])
+def test_a_layer_without_rows_or_tokens(device, shape):
+    layer = make_layer("flash-pd-ssm", 4, d_state=3, dictionary_size=3, backend="triton").to(device)
+    x = torch.zeros(shape, device=device, requires_grad=True)
+    y, state = layer(x)
+    assert (y.shape, state.h.shape) == (shape, (shape[0], 1, 3))
+    y.sum().backward()
+    assert x.grad.shape == shape
+    layer.backend = "reference"
+    assert torch.equal(state.h, layer(x)[1].h)
