@@ -104,7 +104,7 @@ def smoothing_figure(found: DepthSmoothing, *, width: float, name: str) -> str:
             for label, (x, y, colour, marker, line) in series.items():
                 axes.plot(x, y, color=colour, marker=marker, markersize=5, linewidth=1.5, linestyle=line, label=label)
             axes.set_title(title, **_TITLE)
-            axes.set_ylim(bottom=0)
+            axes.set_ylim(0, 1.08 * max(axes.get_ylim()[1], 1e-9))
             axes.set_xlim(-0.15, len(depth) - 1 + 0.15)
             axes.xaxis.set_major_locator(MaxNLocator(min(8, len(depth)), integer=True))
             axes.set_xlabel("blocks passed")
@@ -146,7 +146,10 @@ def use_figure(layers: list[LayerView], *, width: float, name: str) -> str:
             if points:
                 x, y = zip(*points, strict=True)
                 axes.plot(x, y, color=colour, marker=marker, markersize=7.5, linestyle="none", label=label, clip_on=False)
-        axes.set_yticks(range(len(shown)), [f"layer {i}" for i, _ in shown])
+        labels = [
+            f"layer {i}" if layer.use is not None and layer.use.of == "states" else f"layer {i}, outputs" for i, layer in shown
+        ]
+        axes.set_yticks(range(len(shown)), labels)
         axes.set_ylim(len(shown) - 0.5, -0.5)
         axes.set_xlim(0, 100)
         axes.set_xticks(range(0, 101, 25), [f"{tick} %" for tick in range(0, 101, 25)])
