@@ -2,6 +2,7 @@
 
 from statetrack.layers.base import Claim, Layer, Traits, layer_options, layers, make_layer, register
 from statetrack.layers.hybrid import make_stack, names_of, pattern_options
+from statetrack.layers.polarization import polarize
 
 __all__ = [
     "Claim",
@@ -13,5 +14,6 @@ __all__ = [
     "make_stack",
     "names_of",
     "pattern_options",
+    "polarize",
     "register",
 ]
