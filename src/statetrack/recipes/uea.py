@@ -113,18 +113,17 @@ class Uea(SeriesRecipe):
         columns = list(SETS) if published else sets
         if not columns:
             return "No run is done yet."
-        lines = ["| method | " + " | ".join(columns) + " | CPU min per run |", "|---|" + "---|" * (len(columns) + 1)]
+        lines = ["| method | " + " | ".join(columns) + " |", "|---|" + "---|" * len(columns)]
         for method in methods(LAYERS):
             runs = [run for run in done if run["method"] == method]
             if runs:
-                minutes = statistics.mean(run["cpu_minutes"] for run in runs)
                 cells = [cell([run for run in runs if run["data"] == name], "accuracy") for name in columns]
-                lines.append(f"| **{method}** | " + " | ".join(cells) + f" | {minutes:.1f} |")
+                lines.append(f"| **{method}** | " + " | ".join(cells) + " |")
         if done:
-            lines.append("| cases in a test part | " + " | ".join(_sizes(done, name) for name in columns) + " | |")
+            lines.append("| cases in a test part | " + " | ".join(_sizes(done, name) for name in columns) + " |")
         if published:
             for name, row in PUBLISHED.items():
-                lines.append(f"| {name} (published) | " + " | ".join(f"{a:.1f} ± {s:.1f}" for a, s in row) + " | |")
+                lines.append(f"| {name} (published) | " + " | ".join(f"{a:.1f} ± {s:.1f}" for a, s in row) + " |")
         return "\n".join(lines)
 
 
