@@ -55,9 +55,8 @@ class Digits(SeriesRecipe):
     presets = ("cpu", "full")
 
     def jobs(self) -> list[SeriesJob]:
-        rocket = {"n_kernels": 1000} if self.preset == "cpu" else {}
         return [
-            SeriesJob(method, "fsdd", run, rocket if method == "minirocket" else digit_settings(method, self.preset))
+            SeriesJob(method, "fsdd", run, {} if method == "minirocket" else digit_settings(method, self.preset))
             for run in RUNS
             for method in ("minirocket", *LAYERS)
         ]

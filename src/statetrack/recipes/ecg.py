@@ -57,8 +57,7 @@ class Ecg(SeriesRecipe):
     def jobs(self) -> list[SeriesJob]:
         jobs = []
         for run in RUNS:
-            # 10,000 kernels on records of 18,000 steps would take longer than all the rest.
-            jobs.append(SeriesJob("minirocket", "cinc2017", run, {"n_kernels": 1000} if self.preset == "cpu" else {}))
+            jobs.append(SeriesJob("minirocket", "cinc2017", run, {}))
             jobs += [SeriesJob(layer, "cinc2017", run, ecg_settings(layer, self.preset)) for layer in LAYERS]
         return jobs
 
