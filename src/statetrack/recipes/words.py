@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,9 +69,11 @@ class Budget:
 
 
 BUDGETS = {
-    "stories": Budget(800, 32, LengthConfig(low=1, high=12, start=2, threshold=0.9), (6, 12, 24, 40), 128),
-    "smollm2": Budget(2000, 16, LengthConfig(low=1, high=25, start=2, threshold=0.9), (12, 25, 40, 80), 128, lr=1e-3),
+    "stories": Budget(700, 32, LengthConfig(low=1, high=8, start=1, growth=2.0, threshold=0.9), (4, 8, 16, 32), 128, lr=1e-2),
+    "smollm2": Budget(4000, 16, LengthConfig(low=1, high=25, start=1, growth=2.0, threshold=0.9), (12, 25, 40, 80), 128, lr=3e-3),
 }
+_LORA_LR = 0.3
+"""Learning rate of adapters, relative to that of the others: they change every layer at once."""
 
 
 def load_backbone(preset: str) -> tuple[Any, Any]:
@@ -149,7 +151,7 @@ class Words(Recipe):
             "split": "test, used once after training",
             "inserted_before": "the last decoder layer",
             "layers": LAYERS,
-            "lora": {"r": 8, "alpha": 16, "target_modules": "all-linear"},
+            "lora": {"r": 8, "alpha": 16, "target_modules": "all-linear", "lr": budget.lr * _LORA_LR},
             "optimiser": {"lr": budget.lr, "steps": budget.steps, "batch_size": budget.batch_size},
         }
 
@@ -163,7 +165,7 @@ class Words(Recipe):
             torch.manual_seed(0)
             reader = prepared(way, model, task.told.automaton.n_outputs)
         began = time.process_time()
-        longest = train_reader(reader, task, tokenizer, budget)
+        longest = train_reader(reader, task, tokenizer, replace(budget, lr=budget.lr * (_LORA_LR if way == "lora" else 1.0)))
         minutes = (time.process_time() - began) / 60
         reader.eval()
         accuracy: dict[str, dict[str, float]] = {}
