@@ -62,6 +62,10 @@ class SeriesRecipe(Recipe):
     def protocol(self) -> dict[str, Any]:
         """What all runs share, in plain data for the result file."""
 
+    def measure(self, job: SeriesJob) -> Entry:
+        """Train and test: what a run finds, in plain data."""
+        return compare(job.method, job.settings, self.parts(job), job.seed)
+
     def run(
         self, out: Path, *, workers: int = 1, observer: Callable[[str], None] = print, only: Iterable[str] = ("*",)
     ) -> dict[str, Any]:
@@ -105,7 +109,7 @@ class SeriesRecipe(Recipe):
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
-            entry.update(compare(job.method, job.settings, self.parts(job), job.seed))
+            entry.update(self.measure(job))
         except (MissingDataError, MissingExtraError) as error:
             return {**entry, "status": "skipped", "error": str(error)}
         except StateTrackError as error:
