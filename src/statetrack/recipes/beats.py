@@ -2,8 +2,7 @@
 
 A layer learns on three patients and reads the fourth, whom it has not seen, as a stream in blocks of a second; every beat is
 classified when the middle between it and the next has come in. The same beats cut out of the record have to give the same
-probabilities. Data: MIT-BIH Arrhythmia Database (two leads, 360 Hz, 650,000 steps a record), as WFDB files in a folder of the data
-folder.
+probabilities. Data: MIT-BIH Arrhythmia Database (two leads, 360 Hz, 650,000 steps a record), as WFDB files in the data folder.
 """
 
 from __future__ import annotations
