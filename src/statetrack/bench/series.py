@@ -62,8 +62,8 @@ def measure(quick: bool, note: Note) -> Report:
 def compare_stream(layer: str, record: int, *, d_model: int, n_layers: int) -> dict[str, Any]:
     """How far a record in blocks is from all of it in one pass, and its beginning in single steps from that in one pass.
 
-    ``difference`` is the largest of the scores in the end, ``feature_difference`` the largest of the features at any step, relative
-    to the largest feature.
+    ``difference`` is the largest of the scores in the end, ``feature_difference`` the largest of the features at any step,
+    relative to the largest feature.
     """
     net, x = network(layer, d_model, n_layers), signal(record)
     single = min(_SINGLE, record)
