@@ -1,5 +1,6 @@
 """The snippets of the page on time series run one after another, and its tables are those that recipes wrote."""
 
+import json
 import os
 import re
 import shlex
@@ -38,3 +39,10 @@ def test_commands_name_recipes_and_presets():
 def test_included_files_exist():
     for path in re.findall(r"```{include} (\S+)", TEXT) + re.findall(r"!\[[^]]*\]\((\S+)\)", TEXT):
         assert (ROOT / "docs" / path).exists(), path
+
+
+def test_slopes_are_those_that_were_measured():
+    report = json.loads((ROOT / "results" / "bench_series_cpu.json").read_text(encoding="utf8"))
+    assert len(report["fits"]) == 6
+    for fit in report["fits"]:
+        assert f"{fit['us_per_step']:.0f} µs, {fit['bytes_per_step']:,.0f} bytes per step" in TEXT
