@@ -38,11 +38,10 @@ BACKBONE = "STATETRACK_BACKBONE"
 THEMES = ("parity", "cycle")
 WAYS = ("flash-pd-ssm", "mamba2", "lora", "head")
 _FLASH = {
-    "d_state": 8,
-    "n_heads": 8,
-    "dictionary_size": 8,
+    "d_state": 4,
+    "n_heads": 16,
+    "dictionary_size": 4,
     "dictionary_init": "permutation",
-    "d_field": "real",
     "modulus": "unit",
     "additive_input": False,
 }
@@ -69,8 +68,8 @@ class Budget:
 
 
 BUDGETS = {
-    "stories": Budget(700, 32, LengthConfig(low=1, high=8, start=1, growth=2.0, threshold=0.9), (4, 8, 16, 32), 128, lr=1e-2),
-    "smollm2": Budget(4000, 16, LengthConfig(low=1, high=25, start=1, growth=2.0, threshold=0.9), (12, 25, 40, 80), 128, lr=3e-3),
+    "stories": Budget(500, 32, LengthConfig(low=1, high=8, start=2, growth=2.0, threshold=0.9), (4, 8, 16, 32), 64, lr=1e-2),
+    "smollm2": Budget(4000, 16, LengthConfig(low=1, high=25, start=2, growth=2.0, threshold=0.9), (12, 25, 40, 80), 128, lr=3e-3),
 }
 _LORA_LR = 0.3
 """Learning rate of adapters, relative to that of the others: they change every layer at once."""
