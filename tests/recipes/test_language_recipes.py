@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -109,3 +110,10 @@ def test_boxes_scores_whole_answers(monkeypatch, tmp_path):
     assert all(run["exact"][n] <= run["accuracy"][n] for n in run["exact"])
     assert "| mamba2 |" in (tmp_path / "boxes_cpu.md").read_text()
     assert json.loads((tmp_path / "boxes_cpu.json").read_text())["protocol"]["world"] == boxes.WORLD
+
+
+def test_the_stored_table_is_that_of_the_stored_runs():
+    folder = Path(__file__).parents[2] / "results"
+    result = json.loads((folder / "words_stories.json").read_text(encoding="utf8"))
+    assert (folder / "words_stories.md").read_text(encoding="utf8") == words.Words("stories").table(result) + "\n"
+    assert result["runs"]
