@@ -73,7 +73,7 @@ CORE_LAWS = (
 )
 """What is checked for every option; ``make test-slow`` checks the rest too."""
 
-COMPILED = ("flash-pd-ssm", "mamba")
+COMPILED = ("flash-pd-ssm", "mamba", "pd-ssm")
 """Layers compiled in the default run; ``make test-slow`` compiles all."""
 
 

@@ -102,6 +102,15 @@ def test_settled_states_are_those_of_exact_arithmetic_also_in_packed_documents()
         torch.testing.assert_close(state.h[document], expected, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["complex-diagonal", "pd-ssm", "flash-pd-ssm", "aussm", "simple-aussm"])
+def test_picked_phases_compile(name):
+    torch.manual_seed(0)
+    layer, x = make_layer(name, 6, phase_levels=5).eval(), torch.randn(2, 4, 6)
+    torch._dynamo.reset()
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(x)[0], layer(x)[0])
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [

@@ -40,7 +40,7 @@ def checked_levels(levels: int | None) -> int | None:
 def roots_of_unity(levels: int, like: Tensor) -> Tensor:
     """``(Q,)`` complex, computed in double precision, in the precision and on the device of ``like``, which is real."""
     turns = 2 * math.pi / levels * torch.arange(levels, dtype=torch.float64, device=like.device)
-    return torch.polar(torch.ones_like(turns), turns).to(like.dtype.to_complex())
+    return torch.polar(torch.ones_like(turns), turns).to(torch.complex128 if like.dtype == torch.float64 else torch.complex64)
 
 
 def choose_root(logits: Tensor) -> Tensor:

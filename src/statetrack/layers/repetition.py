@@ -43,7 +43,7 @@ def distinct_rows(u: Tensor, most: int) -> DistinctRows | None:
     any other function of single tokens sees, is that of computing every token on its own. Within ``every_token_alone`` nothing
     is shared, and the answer is None.
     """
-    if not _shared.get() or torch.compiler.is_compiling() or most < 1 or u.numel() == 0 or not torch.isfinite(u).all():
+    if torch.compiler.is_compiling() or not _shared.get() or most < 1 or u.numel() == 0 or not torch.isfinite(u).all():
         return None
     flat = u.flatten(0, 1)
     weights = torch.linspace(1.0, 2.0, flat.shape[1], dtype=torch.float64, device=u.device)

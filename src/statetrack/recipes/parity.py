@@ -37,10 +37,10 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "mamba3": {"rotation": "all", "d_state": 16, "d_head": 16},
 }
 """Options beside the defaults of a layer: phases that are picked do not drift."""
-_LONG = ("path-attention",)
+_LONG = ("path-attention", "slice")
 """Layers that see words up to the border, with one label."""
 _RATES = {"sd-ssm": 1e-3, "slice": 1e-3, "simple-aussm": 2e-3, "aussm": 2e-3, "mamba3": 2e-3}
-_STEPS = {"mamba3": 4000, "path-attention": 3000}
+_STEPS = {"mamba3": 4000, "path-attention": 3000, "slice": 3000}
 _LONGEST = 128
 _RIGHT = 0.999
 _BORDER = 256

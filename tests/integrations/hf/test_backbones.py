@@ -149,5 +149,9 @@ def test_files_that_cannot_be_read(files, tmp_path):
     (tmp_path / "short.bin").write_bytes(files[0].read_bytes()[:-400])
     with pytest.raises(InvalidInputError, match="shorter than its header says"):
         load_llama2c(tmp_path / "short.bin", files[1])
+
+
+def test_a_gguf_file_that_is_not_there(tmp_path):
+    pytest.importorskip("gguf", reason="gguf is not installed")
     with pytest.raises(InvalidInputError, match="is no file"):
         load_gguf_llama(tmp_path / "none.gguf")

@@ -1,16 +1,13 @@
-"""Where the kernels run: on a GPU if there is one, else in Triton's interpreter, which has to be on before Triton is imported."""
+"""Where the kernels run: on a GPU if there is one, else in Triton's interpreter, which ``tests/conftest.py`` turns on."""
 
 import functools
 import importlib.util
-import os
 
 import numpy as np
 import pytest
 import torch
 
 GPU = torch.cuda.is_available()
-if not GPU:
-    os.environ["TRITON_INTERPRET"] = "1"
 
 
 @pytest.fixture(params=["interpreter", pytest.param("cuda", marks=pytest.mark.gpu)])
