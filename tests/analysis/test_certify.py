@@ -257,3 +257,9 @@ def test_short_words_can_be_left_out(learnt):
     assert "from 5 tokens on" in certify(run, shortest=5)["statement"]
     with pytest.raises(InvalidInputError, match="at least 1"):
         certify(run, shortest=0)
+
+
+@pytest.mark.parametrize(("nodes", "history"), [(0, 4), (-5, 4), (9, -1)])
+def test_limits_that_follow_nothing_are_refused(nodes, history):
+    with pytest.raises(InvalidInputError, match="At least 1 state"):
+        Limits(nodes=nodes, history=history)

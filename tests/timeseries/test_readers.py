@@ -33,6 +33,7 @@ def test_series_of_a_ts_file(tmp_path):
     cases = read_ts(written(tmp_path, HEAD + "1,2.5,-3e1:4,?,6:b\n\n7:8:a\n"))
     np.testing.assert_array_equal(cases.series[0], [[1, 4], [2.5, np.nan], [-30, 6]])
     np.testing.assert_array_equal(cases.series[1], [[7, 8]])
+    np.testing.assert_array_equal(cases.channels_first[0], [[1, 2.5, -30], [4, np.nan, 6]])
     assert cases.labels.tolist() == ["b", "a"] and cases.series[0].dtype == np.float32
 
 

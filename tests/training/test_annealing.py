@@ -69,6 +69,7 @@ def test_annealing_that_did_not_end_ends_with_the_budget(tmp_path):
     [
         ({"anneal": AnnealConfig(steps=0)}, "anneal.steps must be positive"),
         ({"anneal": AnnealConfig(steps=5, advance_at=0.5, retreat_at=0.6)}, "retreat_at <= advance_at"),
+        ({"anneal": AnnealConfig(steps=5, lr_factor=float("inf"))}, "lr_factor must be positive"),
         ({"anneal": AnnealConfig(order="top-down")}, "together, bottom-up"),
         ({"anneal": AnnealConfig(steps=5), "optim": OptimConfig(schedule="cosine")}, "hold-decay"),
         ({"evaluation": EvalConfig(keep="first")}, "best, last"),

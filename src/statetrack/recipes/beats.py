@@ -71,13 +71,13 @@ class Beats(SeriesRecipe):
         parts, record = self.parts(job), _record(job.data)
         began = time.process_time()
         model = StateTrackClassifier(job.method, random_state=job.seed, device="cpu", **job.settings)
-        model.fit([series.T for series in parts.train.series], parts.train.labels)
+        model.fit(parts.train.channels_first, parts.train.labels)
         trained = time.process_time()
         signal = record.signal.T
         blocks = (signal[:, start : start + _BLOCK] for start in range(0, signal.shape[1], _BLOCK))
         found = [proba for _, _, proba in classify_segments(model, blocks, borders(record).tolist())][1:]
         streamed = time.process_time()
-        apart = np.abs(model.predict_proba([series.T for series in parts.test.series]) - found).max()
+        apart = np.abs(model.predict_proba(parts.test.channels_first) - found).max()
         predicted = model.classes_[np.argmax(found, axis=1)]
         truth = parts.test.labels
         right = ((predicted == _VENTRICULAR) & (truth == _VENTRICULAR)).sum()

@@ -19,7 +19,7 @@ from statetrack.training.sweep import Job
 
 LENGTHS = (40, 256, 1000)
 TUNED = ("flash-pd-ssm", "pd-ssm", "lstm", "rnn")
-TOLD_ALWAYS = ("complex-kda", "deltanet", "gated-deltanet", "kda", "aussm", "mamba3")
+TOLD_ALWAYS = ("complex-kda", "deltanet", "gated-deltanet", "kda", "slice", "aussm", "mamba3")
 """Layers told the parity of every prefix, of words up to the border: from one label at the end of words half as
 long they learn what has drifted, or begun to fade, by then, or nothing."""
 _MIXED = ("aussm", "mamba3")
@@ -37,10 +37,10 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "mamba3": {"rotation": "all", "d_state": 16, "d_head": 16},
 }
 """Options beside the defaults of a layer: phases that are picked do not drift."""
-_LONG = ("path-attention", "slice")
+_LONG = ("path-attention",)
 """Layers that see words up to the border, with one label."""
-_RATES = {"sd-ssm": 1e-3, "slice": 1e-3, "simple-aussm": 2e-3, "aussm": 2e-3, "mamba3": 2e-3}
-_STEPS = {"mamba3": 4000, "path-attention": 3000, "slice": 3000}
+_RATES = {"sd-ssm": 1e-3, "slice": 5e-4, "simple-aussm": 2e-3, "aussm": 2e-3, "mamba3": 2e-3}
+_STEPS = {"mamba3": 4000, "path-attention": 3000}
 _LONGEST = 128
 _RIGHT = 0.999
 _BORDER = 256

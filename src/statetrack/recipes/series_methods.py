@@ -83,7 +83,7 @@ def scores(truth: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> dict[str, An
 
 def channels_first(cases: Cases) -> list[npt.NDArray[np.float32]]:
     """Series as estimators take them, each ``(C, T)``."""
-    return [series.T for series in cases.series]
+    return cases.channels_first
 
 
 def _layer(layer: str, settings: dict[str, Any], parts: Parts, seed: int) -> tuple[npt.NDArray[Any], dict[str, Any]]:

@@ -1,6 +1,6 @@
 """Theorems as functions: which layer can track which automaton, in how many layers, and why."""
 
-from statetrack.theory.construct import construct
+from statetrack.theory.construct import construct, near_exact
 from statetrack.theory.depth import depth, depths
 from statetrack.theory.facts import Facts, facts_of
 from statetrack.theory.verdict import Depth
@@ -20,4 +20,5 @@ __all__ = [
     "depth",
     "depths",
     "facts_of",
+    "near_exact",
 ]

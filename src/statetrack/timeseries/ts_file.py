@@ -35,6 +35,11 @@ class Cases(NamedTuple):
     series: Panel
     labels: npt.NDArray[np.str_] | npt.NDArray[np.float64]
 
+    @property
+    def channels_first(self) -> Panel:
+        """Each ``(C, T)``, as estimators take them."""
+        return [series.T for series in self.series]
+
 
 class _Head(NamedTuple):
     """What stands above ``@data``: ``labels`` is None where labels are numbers."""

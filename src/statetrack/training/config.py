@@ -180,8 +180,8 @@ class TrainConfig:
             "anneal.lr_factor": self.anneal.lr_factor,
         }
         for name, value in positive.items():
-            if not value > 0:
-                raise InvalidInputError(f"{name} must be positive, got {value}.")
+            if not (value > 0 and math.isfinite(value)):
+                raise InvalidInputError(f"{name} must be positive{' and finite' if value > 0 else ''}, got {value}.")
         if not 0 <= self.seed < 1 << 64:
             raise InvalidInputError(f"seed must lie in 0 .. 2**64 - 1, got {self.seed}.")
         if not 1 <= self.lengths.low <= self.lengths.high:

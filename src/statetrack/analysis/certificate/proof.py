@@ -14,6 +14,7 @@ from statetrack.analysis.certificate.reach import Invariant
 from statetrack.analysis.certificate.tail import Tail
 from statetrack.analysis.certificate.undecided import Undecided
 from statetrack.analysis.language import Specification
+from statetrack.errors import InvalidInputError
 from statetrack.models import Tagger
 
 IntArray = npt.NDArray[np.int64]
@@ -31,6 +32,12 @@ class Limits:
 
     nodes: int = 30_000
     history: int = 4
+
+    def __post_init__(self) -> None:
+        if self.nodes < 1 or self.history < 0:
+            raise InvalidInputError(
+                f"At least 1 state has to be followed, got {self.nodes}, and {self.history} tokens of the past."
+            )
 
 
 DEFAULT_LIMITS = Limits()

@@ -83,6 +83,8 @@ def extract(run: Run, *, method: Method = "auto", shortest: int | None = None, m
         MissingExtraError: a learner without AALpy.
         RunError: a run without a checkpoint.
     """
+    if max_states < 1:
+        raise InvalidInputError(f"The automaton needs at least 1 state, got max_states={max_states}.")
     if method not in get_args(Method):
         raise InvalidInputError(f"method must be one of {', '.join(get_args(Method))}; got {method!r}.")
     model, task = run.load_model(), run.task

@@ -163,11 +163,15 @@ def in_float64(layer: Layer) -> Layer:
 
 
 def checked_input(layer: Layer, x: Tensor) -> Tensor:
-    """``x`` in float64. Raises ``InvalidInputError`` unless it is ``(B, L, d_model)`` with at least one token."""
+    """``x`` in float64. Raises ``InvalidInputError`` unless it is finite and ``(B, L, d_model)`` with at least one token."""
+    if not isinstance(x, Tensor):
+        raise InvalidInputError(f"x needs to be a tensor (B, L, {layer.d_model}), got a {type(x).__name__}.")
     if x.ndim != 3 or x.shape[-1] != layer.d_model or 0 in x.shape:
         raise InvalidInputError(
             f"{type(layer).__name__} needs x of shape (B, L, {layer.d_model}) with B and L of at least 1, got {tuple(x.shape)}."
         )
+    if not torch.isfinite(x).all():
+        raise InvalidInputError("x holds values that are not finite.")
     return x.detach().double()
 
 
