@@ -1,4 +1,4 @@
-"""Our layers inside models of six architectures, built tiny from their configurations."""
+"""Our layers inside models of eight architectures, built tiny from their configurations."""
 
 import copy
 
@@ -17,6 +17,8 @@ MAMBA = {"mamba_n_heads": 4, "mamba_d_head": 8, "mamba_d_state": 8, "mamba_chunk
 ARCHITECTURES = {
     "Llama": ATTENTION,
     "Qwen2": ATTENTION,
+    "GPT2": {"n_head": 2, "n_layer": 2, "n_embd": 16, "n_positions": 32},
+    "GPTNeoX": {"num_attention_heads": 2, "intermediate_size": 32, "num_hidden_layers": 2},
     "Mamba2": {"num_heads": 4, "head_dim": 8, "state_size": 8, "n_groups": 1, "chunk_size": 4, "num_hidden_layers": 2},
     "GraniteMoeHybrid": {
         **ATTENTION,
@@ -104,6 +106,20 @@ def test_cached_generation_is_the_uncached_one(model, put, tokens):
     assert torch.equal(model.generate(ids, **GREEDY), greedy(model, ids, 4))
     beams = {**GREEDY, "num_beams": 2}
     assert torch.equal(model.generate(ids, **beams), model.generate(ids, use_cache=False, **beams))
+
+
+@pytest.mark.parametrize("put", [insert_layers, replace_layers])
+@pytest.mark.parametrize("asked", [{"use_cache": True}, {}])
+def test_a_cache_out_of_reach_is_refused(put, asked, tokens):
+    model, ids = trained(put(backbone("Llama"), where=[0, 1], **OPTIONS)), tokens(1, 4)
+    for layer in decoder_layers(model):
+        layer.register_forward_pre_hook(
+            lambda module, args, kwargs: (args, {**kwargs, "cache": None}), with_kwargs=True, prepend=True
+        )
+    with torch.no_grad():
+        assert model(ids, use_cache=False).logits.shape == (1, 4, 23)
+        with pytest.raises(InvalidInputError, match="hands its decoder layers no cache"):
+            model(ids, **asked)
 
 
 def test_padding_does_not_reach_our_layers(model, tokens):

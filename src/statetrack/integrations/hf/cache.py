@@ -6,12 +6,12 @@ a state is a tuple of tensors with the batch first: beams and changes of the bat
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers.cache_utils import Cache, CacheLayerMixin
+from transformers.cache_utils import Cache, CacheLayerMixin, EncoderDecoderCache
 
 from statetrack.errors import InvalidInputError
 
@@ -76,6 +76,12 @@ class StateSlot(CacheLayerMixin):
         if self.state is not None:
             fields = [change(field) for field in self.state]
             self.state = type(self.state)(*fields) if hasattr(self.state, "_fields") else tuple(fields)
+
+
+def cache_among(*groups: Iterable[Any]) -> Cache | None:
+    """The cache among the arguments of a call, whatever name or place a model has for it; that of self-attention if there are two."""
+    found = next((value for group in groups for value in group if isinstance(value, Cache)), None)
+    return found.self_attention_cache if isinstance(found, EncoderDecoderCache) else found
 
 
 def slot(cache: Cache, index: int) -> StateSlot:

@@ -19,7 +19,7 @@ from transformers.cache_utils import CacheLayerMixin
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from statetrack.errors import InvalidInputError
-from statetrack.integrations.hf.cache import StateSlot, padding_mask, slot
+from statetrack.integrations.hf.cache import StateSlot, cache_among, padding_mask, slot
 from statetrack.layers import make_layer
 
 _CHILD, _CONTEXT = "statetrack_inserted", "statetrack_context"
@@ -36,6 +36,7 @@ class Context:
         offsets: documents of the present call, if it packs some.
         handles: of all hooks.
         slots: number of our entries in the cache.
+        forgot: a layer of ours was given no cache in the present call.
     """
 
     records: list[dict[str, Any]] = field(default_factory=list)
@@ -44,6 +45,7 @@ class Context:
     offsets: Tensor | None = None
     handles: list[Any] = field(default_factory=list)
     slots: int = 0
+    forgot: bool = False
 
 
 class InsertedLayer(GradientCheckpointingLayer):
@@ -77,6 +79,7 @@ class InsertedLayer(GradientCheckpointingLayer):
         """``forward`` as a call of the model describes itself."""
         mask = None if context.offsets is not None else padding_mask(context.mask, hidden_states.shape[1])
         entry = None if cache is None else slot(cache, self.entry)
+        context.forgot |= cache is None
         out: Tensor = self(hidden_states, mask=mask, cu_seqlens=context.offsets, cache=entry)
         return out
 
@@ -98,7 +101,7 @@ class ReplacedLayer(nn.Module):
             return getattr(self.__dict__["original"], name)
 
     def forward(self, hidden_states: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        cache = kwargs.get("cache")
+        cache = cache_among(args, kwargs.values())
         out = cast(InsertedLayer, getattr(self, _CHILD)).run(hidden_states, self.context, cache)
         if cache is not None and self.index < len(cache.layers) and isinstance(cache.layers[self.index], CacheLayerMixin):
             # The model counts positions by the keys of its first layer of attention, which may be the one that is gone.
@@ -253,6 +256,7 @@ def _context(model: Any, freeze: bool) -> Context:
         context = Context(trainable=[name for name, parameter in model.named_parameters() if parameter.requires_grad])
         body.__dict__[_CONTEXT] = context
         context.handles.append(body.register_forward_pre_hook(_remember, with_kwargs=True))
+        context.handles.append(body.register_forward_hook(_check, with_kwargs=True))
     if freeze:
         ours = {id(parameter) for inserted in inserted_layers(model) for parameter in inserted.parameters()}
         for parameter in model.parameters():
@@ -270,15 +274,28 @@ def _made(model: Any, layer: str, entry: int, options: dict[str, Any]) -> Insert
 def _remember(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Before the model runs: what only it is told, and its layers are not."""
     context: Context = module.__dict__[_CONTEXT]
+    context.forgot = False
     context.mask = kwargs.get("attention_mask") if isinstance(kwargs.get("attention_mask"), Tensor) else None
     offsets = kwargs.get("cu_seq_lens_q")
     context.offsets = offsets if isinstance(offsets, torch.Tensor) else None
 
 
+def _check(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+    """After the model has run: whoever goes on from its cache must find our states there."""
+    context: Context = module.__dict__[_CONTEXT]
+    if not context.forgot or (module.training and torch.is_grad_enabled()):
+        return
+    made = output if isinstance(output, tuple) else getattr(output, "values", tuple)()
+    if kwargs.get("use_cache") or cache_among(args, kwargs.values(), made) is not None:
+        raise InvalidInputError(
+            f"{type(module).__name__} hands its decoder layers no cache in which ours could keep their states; call it with use_cache=False."
+        )
+
+
 def _before(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Before a decoder layer runs: our layer changes what it gets."""
     inserted, context = cast(InsertedLayer, module._modules[_CHILD]), module.__dict__[_CONTEXT]
-    cache = kwargs.get("cache")
+    cache = cache_among(args, kwargs.values())
     if args:
         return (inserted.run(args[0], context, cache), *args[1:]), kwargs
     return args, {**kwargs, "hidden_states": inserted.run(kwargs["hidden_states"], context, cache)}
