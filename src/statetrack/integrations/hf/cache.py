@@ -79,7 +79,7 @@ class StateSlot(CacheLayerMixin):
 
 
 def cache_among(*groups: Iterable[Any]) -> Cache | None:
-    """The cache among the arguments of a call, whatever name or place a model has for it; that of self-attention if there are two."""
+    """The cache among the arguments of a call, whatever its name or place; of two, that of self-attention."""
     found = next((value for group in groups for value in group if isinstance(value, Cache)), None)
     return found.self_attention_cache if isinstance(found, EncoderDecoderCache) else found
 

@@ -288,7 +288,8 @@ def _check(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], out
     made = output if isinstance(output, tuple) else getattr(output, "values", tuple)()
     if kwargs.get("use_cache") or cache_among(args, kwargs.values(), made) is not None:
         raise InvalidInputError(
-            f"{type(module).__name__} hands its decoder layers no cache in which ours could keep their states; call it with use_cache=False."
+            f"{type(module).__name__} hands its decoder layers no cache in which ours could keep their states; "
+            "call it with use_cache=False."
         )
 
 
