@@ -86,6 +86,22 @@ def test_the_loss_is_the_cross_entropy_of_the_next_token(tiny_model, tokens):
     assert torch.equal(model(ids, logits_to_keep=2).logits, out.logits[:, -2:])
 
 
+def test_a_tuple_on_request(tiny_model, tokens):
+    model, ids = tiny_model("deltanet"), tokens(2, 4)
+    with torch.no_grad():
+        out, made = model(ids, labels=ids), model(ids, labels=ids, return_dict=False)
+        assert isinstance(made, tuple) and torch.equal(made[0], out.loss) and torch.equal(made[1], out.logits)
+        assert torch.equal(model.model(ids, return_dict=False)[0], model.model(ids).last_hidden_state)
+        model.config.return_dict = False
+        assert torch.equal(model(ids)[0], out.logits)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 5), (1, 4), (2, 1, 4, 4), (4,)])
+def test_a_mask_of_another_shape_is_refused(shape, tiny_model, tokens):
+    with pytest.raises(InvalidInputError, match="attention_mask must have the shape"):
+        tiny_model("deltanet")(tokens(2, 4), attention_mask=torch.ones(shape))
+
+
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")
 def test_lora_trains_the_adapter_alone(tiny_model, tokens):
     peft = pytest.importorskip("peft")

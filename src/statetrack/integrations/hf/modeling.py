@@ -18,6 +18,7 @@ from transformers import initialization as init
 from transformers.cache_utils import Cache, DynamicCache
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
+from transformers.utils.generic import can_return_tuple
 
 from statetrack.errors import InvalidInputError
 from statetrack.integrations.hf.cache import StateSlot, padding_mask, slot
@@ -109,6 +110,7 @@ class StateTrackModel(StateTrackPreTrainedModel):
         }
         self.post_init()
 
+    @can_return_tuple
     def forward(
         self,
         input_ids: Tensor | None = None,
@@ -131,7 +133,8 @@ class StateTrackModel(StateTrackPreTrainedModel):
             output_hidden_states: also return what enters each block, and the result.
 
         Raises:
-            InvalidInputError: both or neither of ``input_ids`` and ``inputs_embeds``, or packed documents with a cache.
+            InvalidInputError: both or neither of ``input_ids`` and ``inputs_embeds``, packed documents with a cache, or a mask
+                of another shape.
         """
         if (input_ids is None) == (inputs_embeds is None):
             raise InvalidInputError("Give either input_ids or inputs_embeds.")
@@ -147,6 +150,7 @@ class StateTrackModel(StateTrackPreTrainedModel):
             cache, wanted = None, False
         if wanted and cache is None:
             cache = DynamicCache(config=self.config)
+        _check_mask(attention_mask, x, cache)
         mask = padding_mask(attention_mask, x.shape[1])
         collect = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
         seen: list[Tensor] = []
@@ -183,6 +187,7 @@ class StateTrackForCausalLM(StateTrackPreTrainedModel, GenerationMixin):
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         self.post_init()
 
+    @can_return_tuple
     def forward(
         self,
         input_ids: Tensor | None = None,
@@ -205,6 +210,7 @@ class StateTrackForCausalLM(StateTrackPreTrainedModel, GenerationMixin):
             cache=cache,
             inputs_embeds=inputs_embeds,
             use_cache=use_cache,
+            return_dict=True,
             **kwargs,
         )
         kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) and logits_to_keep else logits_to_keep
@@ -223,6 +229,15 @@ class StateTrackForCausalLM(StateTrackPreTrainedModel, GenerationMixin):
         """Tell layers that anneal how much of the training is done, in [0, 1]."""
         for block in self.model.layers:
             cast(StateTrackBlock, block).mixer.set_progress(fraction)
+
+
+def _check_mask(mask: Tensor | None, x: Tensor, cache: Cache | None) -> None:
+    """Raises ``InvalidInputError`` if a mask is not of the new positions, nor of those and all before them."""
+    rows, new = x.shape[:2]
+    seen = 0 if cache is None else int(cache.get_seq_length())
+    if mask is not None and tuple(mask.shape) not in {(rows, new), (rows, seen + new)}:
+        wanted = f"({rows}, {new})" + (f" or ({rows}, {seen + new})" if seen else "")
+        raise InvalidInputError(f"attention_mask must have the shape {wanted}; got {tuple(mask.shape)}.")
 
 
 def _layers(config: StateTrackConfig) -> list[Layer]:
