@@ -52,7 +52,7 @@ class Size:
     steps: int
 
 
-SIZES = {"cpu": Size(128, 1024, 8, 200), "large": Size(256, 4096, 16, 20_000)}
+SIZES = {"cpu": Size(256, 2048, 16, 600), "large": Size(256, 4096, 16, 20_000)}
 _BLOCKS = 6
 
 
