@@ -24,3 +24,11 @@ def test_snippets_print_what_they_say(name):
 
 def test_the_page_on_diagnostics_has_snippets():
     assert "diagnostics.md" in RUN
+
+
+@pytest.mark.parametrize("page", [*sorted(DOCS.glob("*.md")), DOCS.parent / "README.md"], ids=lambda page: page.name)
+def test_files_that_a_page_names_exist(page):
+    text = page.read_text(encoding="utf8")
+    named = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text) + re.findall(r"```\{include\} (\S+)", text)
+    missing = [target for target in named if "://" not in target and not (page.parent / target).exists()]
+    assert not missing

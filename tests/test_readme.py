@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from statetrack.layers import layers
+from statetrack.tasks import tasks
+
 ROOT = Path(__file__).parent.parent
 BLOCKS = re.findall(r"```(bash|python)\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf8"), flags=re.DOTALL)
 
@@ -60,3 +63,9 @@ def test_numbers_of_the_readme_are_those_of_the_recipe():
     rows = [line for line in table.splitlines() if line.startswith("| ")]
     assert len(rows) > 5
     assert set(rows) <= set((ROOT / "results" / "fsa_cpu.md").read_text(encoding="utf8").splitlines())
+
+
+@pytest.mark.parametrize(("kind", "registry"), [("Layers", layers), ("Tasks", tasks)])
+def test_counts_are_those_of_the_registries(kind, registry):
+    told = re.search(rf"\*\*{kind}\*\* \| (\d+) of them", (ROOT / "README.md").read_text(encoding="utf8"))
+    assert told is not None and int(told.group(1)) == len(list(registry))
