@@ -58,7 +58,7 @@ def size_config(kind: str, states: int, d_state: int, seed: int) -> TrainConfig:
             layer={
                 "d_state": d_state,
                 "n_heads": 1,
-                "dictionary_size": 16,
+                "dictionary_size": 64,
                 "dictionary_init": "permutation" if kind == "permutations" else "normal",
                 "dictionary_scale": 0.5,
                 "d_field": "real",
@@ -70,9 +70,9 @@ def size_config(kind: str, states: int, d_state: int, seed: int) -> TrainConfig:
         lengths=LengthConfig(low=1, high=40, start=2, growth=1.5, threshold=0.9, retreat=0.7),
         evaluation=EvalConfig(every=100, low=40, high=80, n=128, stop_at=0.999),
         seed=seed,
-        steps=2400,
+        steps=16_000,
         batch_size=64,
-        restart_after=800,
+        restart_after=800 if kind == "permutations" else 1600,
     )
 
 
