@@ -31,14 +31,14 @@ _PD: dict[str, Any] = {"n_heads": 4, "d_state": 16, "dictionary_size": 8, "d_fie
 
 
 def cpu_config(layer: str, setting: Setting, seed: int) -> TrainConfig:
-    """Two blocks of width 32; at most 500 steps of 32 sequences, fewer where validation is perfect before."""
+    """Two blocks of width 32; at most 2,000 steps of 32 sequences, fewer where validation is perfect before."""
     return _config(
         layer,
         setting,
         seed,
         model=ModelConfig(d_model=32, n_layers=2, norm="pre", residual=True, feedforward=2),
         optim=OptimConfig(lr=5e-3, schedule="cosine", warmup=0.05),
-        steps=500,
+        steps=2000,
         batch_size=32,
         n_validation=256,
     )
