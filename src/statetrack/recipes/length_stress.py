@@ -27,13 +27,13 @@ LENGTHS = (LONGEST, 4096, 16_384, 65_536)
 N_TEST = 16
 _PD: dict[str, dict[str, Any]] = {
     "selective-copying": {
-        "d_state": 32,
-        "n_heads": 4,
-        "dictionary_size": 16,
-        "dictionary_init": "permutation",
+        "d_state": 16,
+        "n_heads": 16,
+        "dictionary_size": 32,
         "dictionary_scale": 0.5,
         "d_field": "real",
         "modulus": "unit",
+        "additive_input": False,
     },
     "flip-flop": {"dictionary_scale": 0.5},
 }
@@ -49,14 +49,15 @@ def stress_config(layer: str, task: str, seed: int) -> TrainConfig:
     config = default_config(layer, task, seed=seed, task_options=dict(TASKS[task]), layer_options=options)
     if not small:
         pd = layer == "flash-pd-ssm"
-        model = ModelConfig(d_model=32 if pd else 16, n_layers=2, norm="pre", residual=True, feedforward=2, layer=options)
-        config = replace(config, model=model, optim=OptimConfig(lr=5e-3, decay_steps=150))
+        size = {"d_model": 32, "n_layers": 1} if pd else {"d_model": 16, "n_layers": 2}
+        model = ModelConfig(**size, norm="pre", residual=True, feedforward=2, layer=options)
+        config = replace(config, model=model, optim=OptimConfig(lr=2e-3 if pd else 5e-3, decay_steps=150))
     return replace(
         config,
         lengths=LengthConfig(low=low, high=LONGEST, start=2 * low, growth=2.0, threshold=0.9),
         evaluation=EvalConfig(every=100, low=LONGEST, high=LONGEST, n=64, stop_at=0.999),
-        steps=3000 if small else 1200,
-        batch_size=64 if small else 32 if task == "flip-flop" else 16,
+        steps=3000 if small else 1200 if task == "flip-flop" else 6000,
+        batch_size=64 if layer == "flash-pd-ssm" else 32,
         restart_after=800 if small else None,
     )
 
