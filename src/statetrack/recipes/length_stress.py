@@ -49,8 +49,8 @@ def stress_config(layer: str, task: str, seed: int) -> TrainConfig:
     config = default_config(layer, task, seed=seed, task_options=dict(TASKS[task]), layer_options=options)
     if not small:
         pd = layer == "flash-pd-ssm"
-        size = {"d_model": 32, "n_layers": 1} if pd else {"d_model": 16, "n_layers": 2}
-        model = ModelConfig(**size, norm="pre", residual=True, feedforward=2, layer=options)
+        width, depth = (32, 1) if pd else (16, 2)
+        model = ModelConfig(d_model=width, n_layers=depth, norm="pre", residual=True, feedforward=2, layer=options)
         config = replace(config, model=model, optim=OptimConfig(lr=2e-3 if pd else 5e-3, decay_steps=150))
     return replace(
         config,
