@@ -56,7 +56,8 @@ def test_an_interrupted_run_ends_like_one_that_was_not(number, uninterrupted, tm
         assert code == 130
         assert words.splitlines()[-1] == f"Stopped at step {stopped}. Continue with: statetrack train --resume {out}"
         assert "Traceback" not in words
-    assert main(["train", "--resume", str(out), "--test-lengths", "8"]) == 0
+    assert main(["train", "--resume", str(out)]) == 0
+    assert list(Run.open(out).evaluation()["accuracy"]) == ["8"]
     ours, theirs = Run.open(out), uninterrupted
     assert ours.progress().step == theirs.progress().step == 300
     for file in ("model.safetensors", "optimizer.safetensors"):

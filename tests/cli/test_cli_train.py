@@ -86,6 +86,17 @@ def test_resume_with_names_begins_continues_and_refuses(call, tiny, tmp_path):
     assert "optim.beta1 is 0.9 there and 0.5 here" in refused.err
 
 
+def test_the_lengths_that_were_asked_for_are_remembered(call, tiny, tmp_path):
+    out = tmp_path / "x"
+    assert call("train rnn parity --test-lengths 9 12 --out", out, *tiny).code == 0
+    assert list(call("train --json --resume", out).json["accuracy"]) == ["9", "12"]
+    assert list(call("train --test-lengths 7 --json --resume", out).json["accuracy"]) == ["7"]
+    assert list(call("train rnn parity --json --resume --out", out, *tiny).json["accuracy"]) == ["7"]
+    assert list(call("train --monitor 5 --json --resume", out).json["accuracy"]) == ["7"]
+    refused = call("train --test-lengths 0 --resume", out)
+    assert refused.code == 2 and "can make is 1" in refused.err
+
+
 def test_help_lists_the_options_of_layer_and_task(call):
     result = call("train flash-pd-ssm cycle-navigation --help")
     assert result.code == 0

@@ -105,7 +105,7 @@ def _jobs(options: SweepOptions, rest: Sequence[str]) -> Iterator[Job]:
         prog = f"{PROG} ({layer} on {task})"
         config, _, unknown, known = parse_config(layer, task, rest, prog)
         refuse(unknown, PROG, SweepOptions, known)
-        check(config)
+        check(config, options.test_lengths)
         for seed, lr in itertools.product(options.seeds, options.lrs or (None,)):
             name = f"{layer.replace('|', '+')}-{task}" + ("" if lr is None else f"-lr{lr:g}") + f"-{seed}"
             optim = config.optim if lr is None else replace(config.optim, lr=lr)

@@ -22,8 +22,8 @@ from statetrack.tasks import tasks
 from statetrack.training import Observer, Run, TrainConfig, resume, train
 from statetrack.training.interrupt import StopRequest
 from statetrack.training.measure import Measurement, measure
-from statetrack.training.settings import check
-from statetrack.training.sweep import refuse_differences, train_or_resume
+from statetrack.training.settings import check, check_test_lengths
+from statetrack.training.sweep import refuse_differences
 from statetrack.training.tensorboard import TensorBoard
 
 PROG = "statetrack train"
@@ -34,7 +34,8 @@ class OutputOptions:
     """Options of how to show a run.
 
     Attributes:
-        test_lengths: lengths to test at in the end; none means 40 64 128 256 1000, as far as the task can make them.
+        test_lengths: lengths to test at in the end; none means those the run was begun with, else 40 64 128 256 1000, as far as
+            the task can make them.
         tensorboard: also write scalars for TensorBoard into the run folder.
         monitor: steps between measurements of how the layers use their states, which go to state_use.jsonl; 0 makes none.
         json: print one JSON object in place of the table.
@@ -77,38 +78,41 @@ def run(argv: list[str]) -> int:
     if not argv or argv[0] in ("-h", "--help"):
         print(_help())
         return 0
-    if argv[0].split("=")[0] == "--resume":
+    if argv[0].startswith("-") and any(token.split("=")[0] == "--resume" for token in argv):
         options: Any = parse(ResumeOptions, argv, PROG)
         opened = Run.open(options.resume)
         config = opened.config
+        check_test_lengths(config.task, opened.task, options.test_lengths)
         if opened.finished:
             note(f"{options.resume} is finished (step {opened.progress().step}); there is nothing left to train.")
-        return _train(_continue(options.resume, options.monitor), config, options.resume, options)
+        return _train(_continue(options.resume, options), config, options.resume, options)
     layer, task = names(argv)
     config, options, rest, known = parse_config(layer, task, argv[2:], f"{PROG} {layer} {task}", extra=NewRunOptions)
     refuse(rest, f"{PROG} {layer} {task}", known)
     if options.resume and options.out is None:
         raise InvalidInputError("--resume with LAYER and TASK needs --out RUN. To continue a run: statetrack train --resume RUN")
     out = options.out or free_folder(Path("runs") / f"{layer.replace('|', '+')}-{task}-{config.seed}")
-    check(config)
-    return _train(_begin(config, out, options.monitor, resumed=options.resume), config, out, options)
+    check(config, options.test_lengths)
+    return _train(_begin(config, out, options), config, out, options)
 
 
-def _begin(config: TrainConfig, out: Path, monitor: int, *, resumed: bool) -> Callable[[Observer], Run]:
-    """Training into a folder that is new or, with ``resumed``, may hold the run already."""
-    if not monitor:
-        start = train_or_resume if resumed else train
-        return lambda observer: start(config, out, observer=observer)
-    if resumed and (out / "config.json").exists():
+def _begin(config: TrainConfig, out: Path, options: NewRunOptions) -> Callable[[Observer], Run]:
+    """Training into a folder that is new or, with ``--resume``, may hold the run already."""
+    if options.resume and (out / "config.json").exists():
         refuse_differences(config, out)
-        return _continue(out, monitor)
-    return lambda observer: train_monitored(config, out, StateMonitor(monitor, observer=observer))
+        return _continue(out, options)
+    asked = options.test_lengths
+    if not options.monitor:
+        return lambda observer: train(config, out, observer=observer, test_lengths=asked)
+    return lambda observer: train_monitored(config, out, StateMonitor(options.monitor, observer=observer), asked)
 
 
-def _continue(path: Path, monitor: int) -> Callable[[Observer], Run]:
-    if not monitor:
+def _continue(path: Path, options: OutputOptions) -> Callable[[Observer], Run]:
+    if options.test_lengths and leads():
+        Run.open(path).plan_test(options.test_lengths)
+    if not options.monitor:
         return lambda observer: resume(path, observer=observer)
-    return lambda observer: resume_monitored(path, StateMonitor(monitor, observer=observer))
+    return lambda observer: resume_monitored(path, StateMonitor(options.monitor, observer=observer))
 
 
 def names(argv: list[str]) -> tuple[str, str]:
@@ -206,7 +210,8 @@ def _train(begin: Callable[[Observer], Run], config: TrainConfig, out: Path, opt
         TensorBoard.require()
     finished = train_shown(begin, config, out, tensorboard=options.tensorboard)
     if leads():
-        show(finished, measure(finished, options.test_lengths), as_json=options.json)
+        lengths = options.test_lengths or finished.test_lengths
+        show(finished, measure(finished, lengths), as_json=options.json)
         note(f"Run folder: {out}   (statetrack report {shlex.quote(str(out))} writes a page about it)")
     return 0
 

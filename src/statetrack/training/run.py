@@ -53,15 +53,15 @@ class Run:
         self.path, self.config = path, config
 
     @classmethod
-    def create(cls, path: str | Path, config: TrainConfig) -> Run:
-        """A new folder for a configuration. Raises ``RunError`` if one is there already."""
+    def create(cls, path: str | Path, config: TrainConfig, test_lengths: Sequence[int] = ()) -> Run:
+        """A new folder for a configuration and the lengths to test at. Raises ``RunError`` if one is there already."""
         path = Path(path)
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise RunError(f"{path} already exists. Continue it with --resume {path}, or choose another folder with --out.")
         config.validate()
         run = cls(path, config)
         header = {"format": _FORMAT, "statetrack": statetrack.__version__, "revision": revision()}
-        write_json(path / "config.json", {**header, "config": config.to_dict()})
+        write_json(path / "config.json", {**header, "test_lengths": list(test_lengths), "config": config.to_dict()})
         return run
 
     @classmethod
@@ -92,6 +92,16 @@ class Run:
     def revision(self) -> str:
         """The code the run was begun with."""
         return str(read_json(self.path / "config.json").get("revision", "unknown"))
+
+    @property
+    def test_lengths(self) -> tuple[int, ...]:
+        """Lengths that its accuracy was asked for at, for when it is done; none means the usual ones."""
+        return tuple(read_json(self.path / "config.json").get("test_lengths", ()))
+
+    def plan_test(self, lengths: Sequence[int]) -> None:
+        """Ask for other lengths. Raises ``RunError`` when the disk refuses."""
+        path = self.path / "config.json"
+        write_json(path, {**read_json(path), "test_lengths": list(lengths)})
 
     @property
     def checkpoint_folder(self) -> Path:

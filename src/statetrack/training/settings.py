@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from statetrack.errors import InvalidInputError
 from statetrack.layers import pattern_options
-from statetrack.tasks import make_task, task_options
+from statetrack.tasks import Task, make_task, task_options
 from statetrack.training.config import TrainConfig
 from statetrack.training.start import initial_model
 
@@ -39,8 +40,12 @@ def differences(first: TrainConfig, second: TrainConfig) -> dict[str, tuple[Any,
     return {name: (a.get(name), b.get(name)) for name in [*a, *(b.keys() - a.keys())] if a.get(name) != b.get(name)}
 
 
-def check(config: TrainConfig) -> None:
+def check(config: TrainConfig, test_lengths: Sequence[int] = ()) -> None:
     """Build the task and the model once, so that what cannot run is refused before a folder is made.
+
+    Args:
+        config: the run.
+        test_lengths: lengths that it will be tested at.
 
     Raises:
         UnknownNameError: no such layer, task or option.
@@ -55,4 +60,13 @@ def check(config: TrainConfig) -> None:
             )
     if config.evaluation.low > config.evaluation.high:
         raise InvalidInputError(f"evaluation.low {config.evaluation.low} lies above evaluation.high {config.evaluation.high}.")
+    check_test_lengths(config.task, task, test_lengths)
     initial_model(config, task)
+
+
+def check_test_lengths(name: str, task: Task, lengths: Sequence[int]) -> None:
+    """Raise ``InvalidInputError`` for a length that a task cannot be tested at, which a run would find out only in the end."""
+    if lengths and min(lengths) < task.min_length:
+        raise InvalidInputError(
+            f"Accuracy is asked for at length {min(lengths)}, but the shortest that {name!r} can make is {task.min_length}."
+        )

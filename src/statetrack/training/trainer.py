@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -34,13 +34,14 @@ Observer = Callable[[dict[str, Any]], None]
 _LOG_EVERY = 25
 
 
-def train(config: TrainConfig, out: str | Path, *, observer: Observer | None = None) -> Run:
+def train(config: TrainConfig, out: str | Path, *, observer: Observer | None = None, test_lengths: Sequence[int] = ()) -> Run:
     """Train from scratch into a new run folder.
 
     Args:
         config: the run.
         out: folder to create.
         observer: called with the record of every step.
+        test_lengths: lengths to test at when it is done, which the run remembers.
 
     Raises:
         RunError: the folder is in use, or the disk refuses.
@@ -48,7 +49,7 @@ def train(config: TrainConfig, out: str | Path, *, observer: Observer | None = N
         InvalidInputError: a configuration that cannot run.
     """
     workers = Workers.join()
-    run = Run.create(out, config) if workers.leads else Run(Path(out), config)
+    run = Run.create(out, config, test_lengths) if workers.leads else Run(Path(out), config)
     return Trainer(run, workers, observer).train()
 
 

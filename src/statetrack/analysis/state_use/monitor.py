@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -105,7 +105,7 @@ def measure_layers(model: Tagger, tokens: Tensor) -> list[dict[str, Any]]:
     return found
 
 
-def train_monitored(config: TrainConfig, out: str | Path, monitor: StateMonitor) -> Run:
+def train_monitored(config: TrainConfig, out: str | Path, monitor: StateMonitor, test_lengths: Sequence[int] = ()) -> Run:
     """``train`` under a monitor, which also writes ``state_use.jsonl`` into the run folder.
 
     Raises:
@@ -113,7 +113,8 @@ def train_monitored(config: TrainConfig, out: str | Path, monitor: StateMonitor)
         InvalidInputError: a configuration that cannot run.
     """
     workers = Workers.join()
-    return _monitored(Run.create(out, config) if workers.leads else Run(Path(out), config), workers, monitor, resumed=False)
+    run = Run.create(out, config, test_lengths) if workers.leads else Run(Path(out), config)
+    return _monitored(run, workers, monitor, resumed=False)
 
 
 def resume_monitored(path: str | Path, monitor: StateMonitor) -> Run:
