@@ -48,6 +48,27 @@ def test_a_run_that_was_cut_short_is_continued(call, tiny, tmp_path):
     assert (run.latest_checkpoint() / "model.safetensors").read_bytes() == whole
 
 
+def test_sweeps_may_share_a_folder(call, tiny, tmp_path, monkeypatch):
+    folder, line = tmp_path / "s", "sweep --layers rnn --tasks parity --workers 0 --n 16 --test-lengths 8 --json --out"
+    first = call(line, folder, "--seeds 0 1", *tiny).json["runs"]
+    second = call(line, folder, "--seeds 1 2", *tiny).json["runs"]
+    assert [Path(entry["run"]).name for entry in second] == ["rnn-parity-1", "rnn-parity-2"]
+    assert json.loads((folder / "sweep.json").read_text())["runs"] == [first[0], *second]
+    before = (folder / "sweep.json").read_text()
+    refused = call(line, folder, "--seeds 3 2", *tiny, "--optim.beta1 0.5")
+    assert refused.code == 2
+    assert "rnn-parity-2 holds a run with other settings: optim.beta1 is 0.9 there and 0.5 here" in refused.err
+    assert (folder / "sweep.json").read_text() == before
+    assert not (folder / "rnn-parity-3").exists()
+    monkeypatch.setattr("statetrack.cli.sweep.run_jobs", lambda jobs, **rest: [_stopped(each) for each in jobs])
+    assert call(line, folder, "--seeds 2 4", *tiny).code == 130
+    stored = {Path(entry["run"]).name: entry["status"] for entry in json.loads((folder / "sweep.json").read_text())["runs"]}
+    assert stored == {"rnn-parity-0": "done", "rnn-parity-1": "done", "rnn-parity-2": "done", "rnn-parity-4": "stopped"}
+    (folder / "sweep.json").write_text("[]")
+    assert "holds no results of a sweep" in call(line, folder, "--seeds 0", *tiny).err
+    assert (folder / "sweep.json").read_text() == "[]"
+
+
 def test_one_failure_is_told_and_stops_nothing_else(call, tiny, tmp_path):
     folder = tmp_path / "s"
     (folder / "rnn-parity-0").mkdir(parents=True)

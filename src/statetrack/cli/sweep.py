@@ -16,13 +16,14 @@ from statetrack.cli.config_options import parse_config
 from statetrack.cli.console import console, note, print_json
 from statetrack.cli.options import Flag, parse_known, refuse
 from statetrack.cli.outcome import FAILED, Stopped
-from statetrack.errors import InvalidInputError
+from statetrack.errors import InvalidInputError, RunError
 from statetrack.layers import names_of
 from statetrack.report.tables import DASH, percent
 from statetrack.tasks import tasks
+from statetrack.training import Run
 from statetrack.training.cluster import run_on_cluster
 from statetrack.training.settings import check
-from statetrack.training.sweep import Job, Outcome, run_jobs, save_outcomes
+from statetrack.training.sweep import Job, Outcome, refuse_differences, run_jobs, save_outcomes, saved_outcomes
 
 PROG = "statetrack sweep"
 
@@ -32,7 +33,7 @@ class SweepOptions:
     """Train every layer on every task with every seed and learning rate.
 
     All options of `statetrack train LAYER TASK --help` may follow; they hold for every run. The same command again continues what
-    was cut short and leaves alone what is done.
+    was cut short and leaves alone what is done. Several sweeps may share a folder, if no two of their runs share a name.
 
     Attributes:
         out: folder that gets one folder per run, and sweep.json.
@@ -69,11 +70,14 @@ def run(argv: list[str]) -> int:
     if options.workers < 0:
         raise InvalidInputError(f"--workers must be at least 0, got {options.workers}.")
     jobs = list(_jobs(options, rest))
+    _refuse_others(jobs)
+    results = options.out / "sweep.json"
+    before = saved_outcomes(results)
     ended: list[Outcome] = []
 
     def done(outcome: Outcome) -> None:
         ended.append(outcome)
-        save_outcomes(options.out / "sweep.json", ended)
+        save_outcomes(results, ended, before)
         note(f"[{len(ended)}/{len(jobs)}] {Path(outcome.run).name}: {_told(outcome)}")
 
     if options.cluster:
@@ -88,14 +92,14 @@ def run(argv: list[str]) -> int:
         )
     else:
         outcomes = run_jobs(jobs, workers=options.workers, done=done)
-    save_outcomes(options.out / "sweep.json", outcomes)
+    save_outcomes(results, outcomes, before)
     if any(outcome.status == "stopped" for outcome in outcomes):
         raise Stopped(f"Stopped. Continue with: {PROG} {shlex.join(argv)}")
     if options.json:
         print_json({"runs": [asdict(outcome) for outcome in outcomes]})
     else:
         console().print(_table(outcomes))
-    note(f"Results: {options.out / 'sweep.json'}")
+    note(f"Results: {results}")
     return FAILED if any(outcome.status == "failed" for outcome in outcomes) else 0
 
 
@@ -110,6 +114,16 @@ def _jobs(options: SweepOptions, rest: Sequence[str]) -> Iterator[Job]:
             name = f"{layer.replace('|', '+')}-{task}" + ("" if lr is None else f"-lr{lr:g}") + f"-{seed}"
             optim = config.optim if lr is None else replace(config.optim, lr=lr)
             yield Job(replace(config, seed=seed, optim=optim), options.out / name, options.test_lengths, options.n)
+
+
+def _refuse_others(jobs: Sequence[Job]) -> None:
+    """Refuse, before anything is trained, to meet runs with other settings; a folder that cannot be read fails on its own."""
+    for job in jobs:
+        try:
+            Run.open(job.out)
+        except RunError:
+            continue
+        refuse_differences(job.config, job.out)
 
 
 def _told(outcome: Outcome) -> str:

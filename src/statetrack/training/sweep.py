@@ -18,7 +18,7 @@ from typing import Any, Literal
 import statetrack
 from statetrack.errors import RunError, StateTrackError
 from statetrack.training.config import TrainConfig
-from statetrack.training.files import write_json
+from statetrack.training.files import read_json, write_json
 from statetrack.training.interrupt import StopRequest
 from statetrack.training.measure import measure
 from statetrack.training.run import Run
@@ -95,8 +95,7 @@ def train_or_resume(config: TrainConfig, out: str | Path, *, observer: Observer 
 
 def refuse_differences(config: TrainConfig, out: Path) -> None:
     """Raise ``RunError`` unless the run in a folder has these settings."""
-    changed = differences(Run.open(out).config, config)
-    if changed:
+    if changed := differences(Run.open(out).config, config):
         listed = ", ".join(f"{name} is {there!r} there and {here!r} here" for name, (there, here) in list(changed.items())[:3])
         raise RunError(
             f"{out} holds a run with other settings: {listed}. Continue it with --resume {out}, or choose another folder."
@@ -154,9 +153,32 @@ def run_jobs(jobs: Sequence[Job], *, workers: int = 1, done: Done = lambda outco
     return [outcomes.get(index) or _outcome(job, "stopped") for index, job in enumerate(jobs)]
 
 
-def save_outcomes(path: Path, outcomes: Sequence[Outcome]) -> None:
-    """Write outcomes as JSON. Raises ``RunError`` when the disk refuses."""
-    write_json(path, {"statetrack": statetrack.__version__, "runs": [asdict(outcome) for outcome in outcomes]})
+def saved_outcomes(path: Path) -> list[dict[str, Any]]:
+    """What ``save_outcomes`` wrote into a file; nothing where there is none.
+
+    Raises:
+        RunError: a file that holds something else.
+    """
+    stored = read_json(path) if path.exists() else {"runs": []}
+    runs = stored.get("runs") if isinstance(stored, dict) else None
+    if not isinstance(runs, list) or not all(isinstance(entry, dict) and isinstance(entry.get("run"), str) for entry in runs):
+        raise RunError(f"{path} holds no results of a sweep; move it away.")
+    return runs
+
+
+def save_outcomes(path: Path, outcomes: Sequence[Outcome], others: Sequence[dict[str, Any]] = ()) -> None:
+    """Write outcomes as JSON, after the ``others``, saved ones, of folders that are not among theirs.
+
+    A run that was done and is only stopped before its turn stays done.
+
+    Raises:
+        RunError: the disk refuses.
+    """
+    done = {Path(entry["run"]).name for entry in others if entry.get("status") == "done"}
+    ours = [asdict(o) for o in outcomes if not (o.status == "stopped" and Path(o.run).name in done)]
+    names = {Path(entry["run"]).name for entry in ours}
+    kept = [entry for entry in others if Path(entry["run"]).name not in names]
+    write_json(path, {"statetrack": statetrack.__version__, "runs": [*kept, *ours]})
 
 
 def _label(job: Job) -> dict[str, Any]:
