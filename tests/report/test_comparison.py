@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -95,3 +96,6 @@ def test_what_cannot_be_compared(runs, tmp_path):
         compare([runs["a0"], runs["a0"].path], [8])
     with pytest.raises(RunError, match="not a run folder"):
         compare([tmp_path])
+    shutil.copytree(runs["a1"].path, tmp_path / "copy")
+    with pytest.raises(InvalidInputError, match=f"a1 and {tmp_path / 'copy'} have the same settings and seed 1"):
+        compare([runs["a0"], runs["a1"], tmp_path / "copy"], [8])

@@ -184,7 +184,7 @@ def compare(runs: Sequence[Run | str | Path], lengths: Sequence[int] = (), *, n:
         n: test words per length.
 
     Raises:
-        InvalidInputError: no runs, one run twice, or a length that a task cannot make.
+        InvalidInputError: no runs, one run twice (a copy counts as the same), or a length that a task cannot make.
         RunError: a folder that holds no run.
     """
     opened = [run if isinstance(run, Run) else Run.open(run) for run in runs]
@@ -198,6 +198,8 @@ def compare(runs: Sequence[Run | str | Path], lengths: Sequence[int] = (), *, n:
     members: dict[str, list[int]] = {}
     for index, table in enumerate(tables):
         members.setdefault(repr(sorted(table.items())), []).append(index)
+    for indices in members.values():
+        _refuse_repetitions([opened[index] for index in indices])
     groups = []
     for indices in members.values():
         table, first = tables[indices[0]], opened[indices[0]]
@@ -208,3 +210,15 @@ def compare(runs: Sequence[Run | str | Path], lengths: Sequence[int] = (), *, n:
         groups.append(Group(table["layer"], table["task"], apart, tuple(opened[i] for i in indices), spread, first.task.chance))
     groups.sort(key=lambda group: (group.task, group.label))
     return Comparison(tuple(groups), asked, n)
+
+
+def _refuse_repetitions(runs: Sequence[Run]) -> None:
+    """Spread over seeds needs different ones: a copy would pass for a second seed."""
+    seen: dict[int, Run] = {}
+    for run in runs:
+        other = seen.setdefault(run.config.seed, run)
+        if other is not run:
+            raise InvalidInputError(
+                f"{other.path} and {run.path} have the same settings and seed {run.config.seed}, so one is a copy or a "
+                "repetition of the other; leave one out."
+            )
