@@ -135,6 +135,13 @@ def test_wrong_options(options: dict, message: str) -> None:
         ("[1, 2]", "lacks 'transitions' or 'outputs'"),
         ('{"transitions": [[0]]}', "lacks 'transitions' or 'outputs'"),
         ('{"transitions": [[0, 3]], "outputs": [0]}', "does not fit: transitions must lie in 0 .. 0"),
+        ('{"transitions": [[0]], "outputs": [0], "strat": 0}', "does not fit: Unknown key 'strat'. Did you mean 'start'"),
+        ('{"transitions": [[0]], "outputs": [0], "start": null}', "does not fit: start must"),
+        ('{"transitions": [[0]], "outputs": [0], "symbols": 3}', "does not fit: "),
+        ('{"transitions": [[0]], "outputs": [0], "symbols": [3]}', "does not fit: "),
+        ('{"transitions": {"a": 1}, "outputs": [0]}', "does not fit: "),
+        ('{"transitions": [[0], [0, 1]], "outputs": [0, 1]}', "does not fit: "),
+        ('{"transitions": [["a"]], "outputs": [0]}', "does not fit: "),
     ],
 )
 def test_files_without_an_automaton(tmp_path, text: str, message: str) -> None:

@@ -164,6 +164,8 @@ class Automaton:
 def _names(names: Iterable[str] | None, what: str, count: int) -> tuple[str, ...] | None:
     if names is None:
         return None
+    if not isinstance(names, Iterable):
+        raise InvalidInputError(f"{what} must be {count} different names, but is {names!r}.")
     names = tuple(names)
     if not all(isinstance(name, str) for name in names):
         raise InvalidInputError(f"{what} must be strings, but holds {names}.")

@@ -12,7 +12,7 @@ import torch
 from statetrack.automata.automaton import Automaton
 from statetrack.automata.random import random_automaton, random_permutation_automaton
 from statetrack.automata.regex import from_regex
-from statetrack.errors import InvalidInputError
+from statetrack.errors import InvalidInputError, UnknownNameError
 from statetrack.tasks.base import Batch, Task, register
 from statetrack.tasks.checks import one_of, row_lengths, truth_value, whole_number
 from statetrack.tasks.layout import Layout
@@ -80,7 +80,7 @@ class AutomatonTask(LabelledWords):
         regex: a regular expression; the label is 1 if the word so far matches as a whole.
         letters: the alphabet of the regular expression, one character a symbol.
         file: path of a JSON file with ``transitions`` (a row of next states for each state), ``outputs`` (a class for each
-            state) and, if they are wanted, ``start`` and ``symbols``.
+            state) and, if they are wanted, ``start``, ``symbols`` and ``state_names``.
         n_states: number of states of a random automaton, 8 if None; every state is reachable and emits its own id.
         n_symbols: number of its symbols, 4 if None.
         permutations: let each symbol of the random automaton permute the states, so that it never forgets.
@@ -129,20 +129,26 @@ class AutomatonTask(LabelledWords):
         super().__init__(automaton, label=label)
 
 
+_KEYS = ("transitions", "outputs", "start", "symbols", "state_names")
+
+
 def _from_file(path: str) -> Automaton:
-    example = '{"transitions": [[0, 1], [1, 0]], "outputs": [0, 1], "start": 0}'
+    what, example = f"The automaton file {path!r}", '{"transitions": [[0, 1], [1, 0]], "outputs": [0, 1], "start": 0}'
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise InvalidInputError(f"Cannot read the automaton file {path!r}: {error.strerror or error}.") from None
     except ValueError as error:
-        raise InvalidInputError(f"The automaton file {path!r} is not JSON ({error}). It should look like {example}.") from None
+        raise InvalidInputError(f"{what} is not JSON ({error}). It should look like {example}.") from None
     if not isinstance(content, dict) or not {"transitions", "outputs"} <= content.keys():
-        raise InvalidInputError(f"The automaton file {path!r} lacks 'transitions' or 'outputs'. It should look like {example}.")
+        raise InvalidInputError(f"{what} lacks 'transitions' or 'outputs'. It should look like {example}.")
+    for key in content:
+        if key not in _KEYS:
+            raise InvalidInputError(f"{what} does not fit: {UnknownNameError('key', key, _KEYS)}")
     try:
-        return Automaton(content["transitions"], content["outputs"], content.get("start", 0), content.get("symbols"))
+        return Automaton(**content)
     except InvalidInputError as error:
-        raise InvalidInputError(f"The automaton file {path!r} does not fit: {error}") from None
+        raise InvalidInputError(f"{what} does not fit: {error}") from None
 
 
 def majority_share(automaton: Automaton, tolerance: float = 1e-12, max_steps: int = 10_000) -> float:
