@@ -1,10 +1,14 @@
 """Training, continuing and testing from the command line."""
 
 import json
+import shlex
 
+import numpy as np
 import pytest
 import torch
 
+from statetrack.cli import main
+from statetrack.report.reproduce import train_command
 from statetrack.tasks import fixed_set
 from statetrack.training import Run
 
@@ -95,6 +99,30 @@ def test_the_lengths_that_were_asked_for_are_remembered(call, tiny, tmp_path):
     assert list(call("train --monitor 5 --json --resume", out).json["accuracy"]) == ["7"]
     refused = call("train --test-lengths 0 --resume", out)
     assert refused.code == 2 and "can make is 1" in refused.err
+
+
+def test_a_run_does_without_the_files_of_its_task(call, tiny, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    machine = {"transitions": [[1, 0], [0, 1]], "outputs": [0, 1], "symbols": ["a", "b"]}
+    (tmp_path / "machine.json").write_text(json.dumps(machine, indent=1))
+    (tmp_path / "odd.att").write_text("0 1 a a\n1 0 a a\n1")
+    assert call("train rnn automaton --task.file machine.json --test-lengths 8 --out x", *tiny).code == 0
+    assert call("train rnn regular-language --task.file odd.att --test-lengths 8 --out y", *tiny).code == 0
+    again = ("train rnn automaton --resume --task.file machine.json --test-lengths 8 --out x", *tiny)
+    assert call(*again).code == 0
+    (tmp_path / "machine.json").write_text(json.dumps({**machine, "outputs": [1, 0]}))
+    assert "task.file is" in call(*again).err
+    (tmp_path / "machine.json").unlink()
+    (tmp_path / "odd.att").unlink()
+    words = np.array([[0, 1, 0, 0], [1, 1, 1, 0]])
+    assert Run.open("x").task.words.output(words).tolist() == [[1, 1, 0, 1], [0, 0, 0, 1]]
+    assert Run.open("y").task.automaton.output(np.array([[0, 0, 0]])).tolist() == [[1, 0, 1]]
+    for run in "xy":
+        assert call("eval", run, "--lengths 9 --n 8").code == 0
+        command = shlex.split(train_command(Run.open(run).config, "again-" + run))
+        assert main([*command[1:], "--test-lengths", "8"]) == 0
+        for a, b in zip(Run.open(run).load_model().parameters(), Run.open("again-" + run).load_model().parameters(), strict=True):
+            assert torch.equal(a, b)
 
 
 def test_help_lists_the_options_of_layer_and_task(call):

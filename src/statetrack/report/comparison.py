@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -75,7 +76,7 @@ class Group:
     @property
     def label(self) -> str:
         """The layer and what sets the group apart."""
-        return ", ".join([self.layer, *(f"{name} {value}" for name, value in self.apart.items())])
+        return ", ".join([self.layer, *(f"{name} {_short(value)}" for name, value in self.apart.items())])
 
 
 @dataclass(frozen=True)
@@ -210,6 +211,12 @@ def compare(runs: Sequence[Run | str | Path], lengths: Sequence[int] = (), *, n:
         groups.append(Group(table["layer"], table["task"], apart, tuple(opened[i] for i in indices), spread, first.task.chance))
     groups.sort(key=lambda group: (group.task, group.label))
     return Comparison(tuple(groups), asked, n)
+
+
+def _short(value: Any, most: int = 40) -> str:
+    """A setting in words, or the beginning of a long one (an automaton) and a digest, which tells it from others."""
+    text = str(value)
+    return text if len(text) <= most else f"{text[: most - 10]}... {hashlib.sha256(text.encode()).hexdigest()[:6]}"
 
 
 def _refuse_repetitions(runs: Sequence[Run]) -> None:

@@ -18,29 +18,48 @@ from statetrack.automata.automaton import Automaton
 from statetrack.errors import InvalidInputError, UnknownNameError
 
 
-def read_acceptor(path: str, language: str | None = None) -> Automaton:
-    """The acceptor of a file, or one of several in a file that is a JSON object of texts by name. xz files are unpacked.
+def read_acceptor(file: str, language: str | None = None) -> Automaton:
+    """The acceptor of ``read_text``.
 
     Raises:
         InvalidInputError: the file cannot be read or holds no acceptor.
         UnknownNameError: no acceptor has the name.
     """
+    return acceptor_of(read_text(file, language))
+
+
+def read_text(file: str, language: str | None = None) -> str:
+    """The text of an acceptor.
+
+    Args:
+        file: path of the text, or of a JSON object of texts by name (xz files are unpacked); or the text itself, which has a
+            line break.
+        language: its name in the object.
+
+    Raises:
+        InvalidInputError: the file cannot be read.
+        UnknownNameError: no acceptor has the name.
+    """
+    if "\n" in file:
+        return file
     try:
-        content = Path(path).read_bytes()
-        text = (lzma.decompress(content) if path.endswith(".xz") else content).decode("utf-8")
+        content = Path(file).read_bytes()
+        text = (lzma.decompress(content) if file.endswith(".xz") else content).decode("utf-8")
     except (OSError, lzma.LZMAError, UnicodeDecodeError) as error:
-        raise InvalidInputError(f"Cannot read the file of acceptors {path!r}: {error}.") from None
-    if path.removesuffix(".xz").endswith(".json"):
-        try:
-            known = json.loads(text)
-        except ValueError as error:
-            raise InvalidInputError(f"{path!r} is not JSON: {error}.") from None
-        if not isinstance(known, dict) or not known:
-            raise InvalidInputError(f"{path!r} must hold a JSON object: texts of acceptors by name.")
-        if language not in known:
-            raise UnknownNameError("language", str(language), list(known)[:20] if language is None else known)
-        text = known[language]
-    return acceptor_of(text)
+        raise InvalidInputError(f"Cannot read the file of acceptors {file!r}: {error}.") from None
+    if not file.removesuffix(".xz").endswith(".json"):
+        return text
+    try:
+        known = json.loads(text)
+    except ValueError as error:
+        raise InvalidInputError(f"{file!r} is not JSON: {error}.") from None
+    if not isinstance(known, dict) or not known:
+        raise InvalidInputError(f"{file!r} must hold a JSON object: texts of acceptors by name.")
+    if language not in known:
+        raise UnknownNameError("language", str(language), list(known)[:20] if language is None else known)
+    if not isinstance(known[language], str):
+        raise InvalidInputError(f"{file!r} must hold texts of acceptors, but {language!r} is a {type(known[language]).__name__}.")
+    return known[language]
 
 
 def acceptor_of(text: str) -> Automaton:

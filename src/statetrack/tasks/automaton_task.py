@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import torch
@@ -80,7 +81,7 @@ class AutomatonTask(LabelledWords):
         regex: a regular expression; the label is 1 if the word so far matches as a whole.
         letters: the alphabet of the regular expression, one character a symbol.
         file: path of a JSON file with ``transitions`` (a row of next states for each state), ``outputs`` (a class for each
-            state) and, if they are wanted, ``start``, ``symbols`` and ``state_names``.
+            state) and, if they are wanted, ``start``, ``symbols`` and ``state_names``; or what would stand in it.
         n_states: number of states of a random automaton, 8 if None; every state is reachable and emits its own id.
         n_symbols: number of its symbols, 4 if None.
         permutations: let each symbol of the random automaton permute the states, so that it never forgets.
@@ -128,27 +129,46 @@ class AutomatonTask(LabelledWords):
             automaton = (random_permutation_automaton if permutations else random_automaton)(n_states, n_symbols, generator)
         super().__init__(automaton, label=label)
 
+    @classmethod
+    def self_contained(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        file = options.get("file")
+        return {**options, "file": json.dumps(_content(file), separators=(",", ":"))} if isinstance(file, str) else dict(options)
+
 
 _KEYS = ("transitions", "outputs", "start", "symbols", "state_names")
 
 
-def _from_file(path: str) -> Automaton:
-    what, example = f"The automaton file {path!r}", '{"transitions": [[0, 1], [1, 0]], "outputs": [0, 1], "start": 0}'
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InvalidInputError(f"Cannot read the automaton file {path!r}: {error.strerror or error}.") from None
-    except ValueError as error:
-        raise InvalidInputError(f"{what} is not JSON ({error}). It should look like {example}.") from None
-    if not isinstance(content, dict) or not {"transitions", "outputs"} <= content.keys():
-        raise InvalidInputError(f"{what} lacks 'transitions' or 'outputs'. It should look like {example}.")
-    for key in content:
-        if key not in _KEYS:
-            raise InvalidInputError(f"{what} does not fit: {UnknownNameError('key', key, _KEYS)}")
+def _from_file(file: str) -> Automaton:
+    content = _content(file)
     try:
         return Automaton(**content)
     except InvalidInputError as error:
-        raise InvalidInputError(f"{what} does not fit: {error}") from None
+        raise InvalidInputError(f"{_called(file)} does not fit: {error}") from None
+
+
+def _content(file: str) -> dict[str, Any]:
+    """What a file of that path holds or, if it begins with a brace, the text itself."""
+    example = '{"transitions": [[0, 1], [1, 0]], "outputs": [0, 1], "start": 0}'
+    try:
+        content = json.loads(file if _is_text(file) else Path(file).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidInputError(f"Cannot read the automaton file {file!r}: {error.strerror or error}.") from None
+    except ValueError as error:
+        raise InvalidInputError(f"{_called(file)} is not JSON ({error}). It should look like {example}.") from None
+    if not isinstance(content, dict) or not {"transitions", "outputs"} <= content.keys():
+        raise InvalidInputError(f"{_called(file)} lacks 'transitions' or 'outputs'. It should look like {example}.")
+    for key in content:
+        if key not in _KEYS:
+            raise InvalidInputError(f"{_called(file)} does not fit: {UnknownNameError('key', key, _KEYS)}")
+    return content
+
+
+def _is_text(file: str) -> bool:
+    return file.lstrip().startswith("{")
+
+
+def _called(file: str) -> str:
+    return "The automaton" if _is_text(file) else f"The automaton file {file!r}"
 
 
 def majority_share(automaton: Automaton, tolerance: float = 1e-12, max_steps: int = 10_000) -> float:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import ClassVar, Literal, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -69,6 +69,15 @@ class Task(ABC):
         Raises:
             InvalidInputError: a length that the format cannot make.
         """
+
+    @classmethod
+    def self_contained(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The same options with the contents of files in place of their paths, so that the task can be made without them.
+
+        Raises:
+            InvalidInputError: a file that cannot be read.
+        """
+        return dict(options)
 
     def held_out(self) -> Task:
         """The task as validation and test see it: itself, unless training has more labels, other words or a limited set."""

@@ -5,7 +5,8 @@ Source of the sampling: MLRegTest (arXiv 2304.07687). Its automata are read from
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias, get_args
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from statetrack.automata.automaton import Automaton
 from statetrack.automata.counting import WordCounts
 from statetrack.automata.regex import from_regex
 from statetrack.errors import InvalidInputError
-from statetrack.tasks.acceptor_files import read_acceptor
+from statetrack.tasks.acceptor_files import read_acceptor, read_text
 from statetrack.tasks.base import Batch, Task, register
 from statetrack.tasks.checks import one_of, row_lengths
 from statetrack.tasks.layout import IntArray, Layout, batch_of
@@ -128,7 +129,7 @@ class RegularLanguage(Membership):
     Args:
         regex: the language; without a file and with None, words over four letters that do not contain ``aa``.
         letters: the alphabet of the regular expression, one character a symbol.
-        file: path of a file of acceptors, in place of the regular expression.
+        file: path of a file of acceptors, or the text of one, in place of the regular expression.
         language: which of them, in a file with names.
         words: ``"balanced"``, ``"uniform"`` or ``"neighbours"`` (members, and words one letter away from one).
         label: ``"last"`` asks about the word, ``"every"`` about each of its prefixes.
@@ -165,6 +166,13 @@ class RegularLanguage(Membership):
         else:
             acceptor = _without_aa() if regex is None else from_regex(regex, letters)
         super().__init__(acceptor, words=words, label=label)
+
+    @classmethod
+    def self_contained(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        file = options.get("file")
+        if not isinstance(file, str):
+            return dict(options)
+        return {**options, "file": read_text(file, options.get("language")).rstrip("\n") + "\n"}
 
 
 def _without_aa() -> Automaton:

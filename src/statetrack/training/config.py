@@ -10,6 +10,7 @@ from typing import Any, Literal
 from statetrack.errors import InvalidInputError
 from statetrack.layers.diagonal_generators import checked
 from statetrack.models import ModelConfig
+from statetrack.tasks import tasks
 from statetrack.training.reading import from_plain
 
 Schedule = Literal["cosine", "hold-decay"]
@@ -206,6 +207,14 @@ class TrainConfig:
             raise InvalidInputError(f"lengths.growth must exceed 1, got {self.lengths.growth}.")
         if not 0 <= self.optim.warmup < 1:
             raise InvalidInputError(f"warmup is a share of the steps in [0, 1), got {self.optim.warmup}.")
+
+    def self_contained(self) -> TrainConfig:
+        """The same with the contents of the task's files in place of their paths.
+
+        Raises:
+            InvalidInputError: a file that cannot be read.
+        """
+        return dataclasses.replace(self, task_options=tasks.get(self.task).self_contained(self.task_options))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""

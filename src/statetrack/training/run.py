@@ -54,11 +54,17 @@ class Run:
 
     @classmethod
     def create(cls, path: str | Path, config: TrainConfig, test_lengths: Sequence[int] = ()) -> Run:
-        """A new folder for a configuration and the lengths to test at. Raises ``RunError`` if one is there already."""
+        """A new folder for a configuration, without paths of files, and the lengths to test at.
+
+        Raises:
+            RunError: there is one already.
+            InvalidInputError: a file of the task that cannot be read.
+        """
         path = Path(path)
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise RunError(f"{path} already exists. Continue it with --resume {path}, or choose another folder with --out.")
         config.validate()
+        config = config.self_contained()
         run = cls(path, config)
         header = {"format": _FORMAT, "statetrack": statetrack.__version__, "revision": revision()}
         write_json(path / "config.json", {**header, "test_lengths": list(test_lengths), "config": config.to_dict()})

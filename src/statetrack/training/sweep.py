@@ -95,7 +95,7 @@ def train_or_resume(config: TrainConfig, out: str | Path, *, observer: Observer 
 
 def refuse_differences(config: TrainConfig, out: Path) -> None:
     """Raise ``RunError`` unless the run in a folder has these settings."""
-    if changed := differences(Run.open(out).config, config):
+    if changed := differences(Run.open(out).config.self_contained(), config.self_contained()):
         listed = ", ".join(f"{name} is {there!r} there and {here!r} here" for name, (there, here) in list(changed.items())[:3])
         raise RunError(
             f"{out} holds a run with other settings: {listed}. Continue it with --resume {out}, or choose another folder."
