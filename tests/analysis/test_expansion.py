@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,16 +16,17 @@ from statetrack.analysis.state_size import (
     copy_bound,
     expand,
     expand_model,
+    growing,
     plan_state_size,
     train_expandable,
 )
 from statetrack.analysis.state_use import state_use
-from statetrack.errors import InvalidInputError
+from statetrack.errors import InvalidInputError, RunError
 from statetrack.layers import make_layer
 from statetrack.layers.base import rebuilt
 from statetrack.layers.polarization import polarize
 from statetrack.models import ModelConfig, Tagger
-from statetrack.training import EvalConfig, LengthConfig, Run, TrainConfig, resume
+from statetrack.training import EvalConfig, LengthConfig, Run, TrainConfig, checkpoint, resume
 
 
 def normal(*shape, seed=1):
@@ -208,9 +211,6 @@ def test_a_state_grows_while_it_trains_and_the_run_can_be_opened(tmp_path):
 
 
 def test_a_grown_run_can_be_resumed(tmp_path):
-    class Killed(Exception):
-        pass
-
     def stop(record):
         if record["step"] == 5:
             raise Killed
@@ -223,6 +223,58 @@ def test_a_grown_run_can_be_resumed(tmp_path):
     assert run.load_model().layers[0].d_state == 4
     steps = [json.loads(line)["step"] for line in (run.path / "metrics.jsonl").read_text().splitlines()]
     assert steps[-1] == 12
+
+
+class Killed(Exception):
+    """The process ends here."""
+
+
+def kill(*_, **__):
+    raise Killed
+
+
+WRITES = {"nothing": (checkpoint, "new_folder"), "the checkpoint": (Run, "settle"), "the configuration": (Path, "unlink")}
+
+
+@pytest.mark.parametrize("written", WRITES)
+def test_a_crash_while_it_grows_leaves_what_fits(tmp_path, monkeypatch, written):
+    def grow(*given):
+        monkeypatch.setattr(*WRITES[written], kill)
+        real(*given)
+
+    real = growing._grow
+    monkeypatch.setattr(growing, "_grow", grow)
+    state = ExpandableState(8, saturated=0.01, largest=4, solved=None, words=2)
+    with pytest.raises((Killed, RunError)):
+        train_expandable(replace(config(), checkpoint_every=5), tmp_path / "run", state)
+    monkeypatch.undo()
+    step, size = (5, 2) if written == "nothing" else (8, 4)
+    stopped = Run.open(tmp_path / "run")
+    assert stopped.progress().step == step
+    assert stopped.config.model.layer["d_state"] == stopped.load_model().layers[0].d_state == size
+    done = resume(tmp_path / "run")
+    assert done.finished
+    assert done.load_model().layers[0].d_state == size
+    assert json.loads((done.path / "config.json").read_text())["config"]["model"]["layer"]["d_state"] == size
+    assert not list(done.checkpoint_folder.glob("*/config.json"))
+
+
+def test_the_best_weights_grow_too(tmp_path):
+    """A run may end with the weights of a validation before the growth: they give what they gave then."""
+    tokens, given = torch.tensor([[0, 1, 2, 1, 1, 0]]), []
+
+    def observe(record):
+        trainer = state._trainer
+        if record["step"] == 2:
+            trainer.progress.best = 2.0  # nothing that follows is as good
+            with torch.no_grad():
+                given.append(trainer.model(tokens)[0])
+
+    state = ExpandableState(4, saturated=0.01, largest=4, solved=None, words=2, observer=observe)
+    run = train_expandable(replace(config(), evaluation=EvalConfig(every=2, low=8, high=10, n=8)), tmp_path / "run", state)
+    model = run.load_model()
+    assert model.layers[0].d_state == 4
+    torch.testing.assert_close(model(tokens)[0].detach(), given[0])
 
 
 def test_what_is_not_full_or_solved_does_not_grow(tmp_path):

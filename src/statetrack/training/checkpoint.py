@@ -62,10 +62,15 @@ class Steps(Protocol):
 
 
 def save_checkpoint(
-    folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress, best: dict[str, Tensor] | None = None
+    folder: Path,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    progress: Progress,
+    best: dict[str, Tensor] | None = None,
+    config: dict[str, Any] | None = None,
 ) -> Path:
     """``write_checkpoint`` of a model and its optimiser."""
-    return write_checkpoint(folder, model.state_dict(), moments_of(optimizer), progress, best)
+    return write_checkpoint(folder, model.state_dict(), moments_of(optimizer), progress, best, config)
 
 
 def write_checkpoint(
@@ -74,6 +79,7 @@ def write_checkpoint(
     moments: dict[str, Tensor],
     progress: Steps,
     best: dict[str, Tensor] | None = None,
+    config: dict[str, Any] | None = None,
 ) -> Path:
     """Write ``folder/step-XXXXXXXX`` and drop all but the last two.
 
@@ -83,6 +89,7 @@ def write_checkpoint(
         moments: of the optimiser, see ``moments_of``.
         progress: a dataclass with the number of steps taken and whatever else the run has to remember.
         best: weights of the best validation so far.
+        config: of the run, where the weights fit no longer what the run folder has (``Run.settle`` makes it the run's).
 
     Raises:
         RunError: the disk is full or refuses; earlier checkpoints are untouched.
@@ -96,6 +103,8 @@ def write_checkpoint(
             save_file(_contiguous(moments), temporary / "optimizer.safetensors")
             if best is not None:
                 save_file(_contiguous(best), temporary / "best.safetensors")
+            if config is not None:
+                write_json(temporary / "config.json", config)
             write_json(temporary / "progress.json", asdict(progress))  # type: ignore[call-overload]
     except Exception as error:
         if isinstance(error, KeyboardInterrupt):

@@ -22,6 +22,7 @@ from statetrack.training.files import read_json, write_json, write_text
 from statetrack.training.revision import revision
 
 _FORMAT = 1
+_CHECKPOINTS = "checkpoints"
 
 
 def build_model(config: TrainConfig, task: Task, attempt: int = 0) -> Tagger:
@@ -84,7 +85,7 @@ class Run:
                 f"({statetrack.__version__}) cannot read."
             )
         try:
-            return cls(path, TrainConfig.from_dict(stored.get("config")))
+            return cls(path, TrainConfig.from_dict(_unsettled(path / _CHECKPOINTS) or stored.get("config")))
         except InvalidInputError as error:
             written = stored.get("statetrack", "an unknown version")
             raise RunError(f"{path / 'config.json'} (written by statetrack {written}) cannot be read: {error}") from error
@@ -109,10 +110,24 @@ class Run:
         path = self.path / "config.json"
         write_json(path, {**read_json(path), "test_lengths": list(lengths)})
 
+    def settle(self) -> None:
+        """Take over the configuration that the newest checkpoint brought along, if it did. Until then ``open`` reads that one.
+
+        A run whose model changes its size writes the checkpoint first, so that a crash at any moment leaves weights and
+        configuration that fit.
+
+        Raises:
+            RunError: the disk refuses.
+        """
+        path, found = self.path / "config.json", _unsettled(self.checkpoint_folder)
+        if found is not None:
+            write_json(path, {**read_json(path), "config": found})
+            (self.latest_checkpoint() / "config.json").unlink(missing_ok=True)
+
     @property
     def checkpoint_folder(self) -> Path:
         """Where checkpoints lie."""
-        return self.path / "checkpoints"
+        return self.path / _CHECKPOINTS
 
     def latest_checkpoint(self) -> Path:
         """The newest complete checkpoint. Raises ``RunError`` if there is none."""
@@ -210,3 +225,9 @@ class Run:
         path = self.path / "evaluation.json"
         stored = read_json(path) if path.exists() else {}
         return stored if stored.get("step") == self.progress().step else {}
+
+
+def _unsettled(folder: Path) -> Any:
+    """The configuration that the newest checkpoint in a folder brought along, or None."""
+    files = [path / "config.json" for path in checkpoints(folder)[-1:]]
+    return read_json(files[0]) if files and files[0].exists() else None

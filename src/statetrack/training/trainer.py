@@ -117,13 +117,16 @@ class Trainer:
         load_checkpoint(path, self.model, self.optimizer)
         self.best = load_best(path)
         if self.workers.leads:
+            self.run.settle()
             self.run.forget_after(self.progress.step)
 
-    def save(self) -> None:
-        """Write a checkpoint of the present step."""
+    def save(self, *, reconfigured: bool = False) -> None:
+        """Write a checkpoint of the present step, with the configuration where that has changed."""
         if self.workers.leads:
             best = None if self.progress.finished else self.best
-            save_checkpoint(self.run.checkpoint_folder, self.model, self.optimizer, self.progress, best)
+            config = self.config.to_dict() if reconfigured else None
+            save_checkpoint(self.run.checkpoint_folder, self.model, self.optimizer, self.progress, best, config)
+            self.run.settle()
         self.workers.wait()
 
     def _timed_step(self) -> None:

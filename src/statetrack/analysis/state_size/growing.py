@@ -26,8 +26,8 @@ from statetrack.models import Tagger
 from statetrack.tasks import stream
 from statetrack.training import Run, TrainConfig
 from statetrack.training.distributed import Workers
-from statetrack.training.files import read_json, write_json
 from statetrack.training.objective import Objective
+from statetrack.training.run import build_model
 from statetrack.training.trainer import Observer, Trainer
 
 Measure = Literal["entropy rank", "effective"]
@@ -39,8 +39,8 @@ class ExpandableState:
     """An observer of training under which the states of a model grow.
 
     Every so many steps it measures what share of its state each layer uses. When the fullest one uses at least ``saturated`` of
-    it, and the model is not there yet, every layer that can grow gets ``growth`` times as many states. The run's configuration
-    and a checkpoint are written at once, so that the run can be opened and resumed as it is.
+    it, and the model is not there yet, every layer that can grow gets ``growth`` times as many states. A checkpoint that brings
+    the new configuration along is written at once, so that the run can be opened and resumed as it is, whenever it stops.
 
     Args:
         every: steps between measurements.
@@ -179,7 +179,13 @@ def _growing(model: Tagger) -> list[Layer]:
 
 
 def _grow(trainer: Trainer, n: int) -> None:
-    expand_model(trainer.model, n, trainer.optimizer, seed=trainer.progress.step)
+    seed = trainer.progress.step
+    if trainer.best is not None:
+        held = build_model(trainer.config, trainer.run.task)
+        held.load_state_dict(trainer.best)
+        expand_model(held, n, seed=seed)
+        trainer.best = held.state_dict()
+    expand_model(trainer.model, n, trainer.optimizer, seed=seed)
     trainer.objective = Objective(trainer.model)
     config = trainer.config
     options = dict(config.model.layer)
@@ -192,6 +198,4 @@ def _grow(trainer: Trainer, n: int) -> None:
             if "n_blocks" in layer_options(name):
                 options[f"{prefix}n_blocks"] = 1
     trainer.config = trainer.run.config = replace(config, model=replace(config.model, layer=options))
-    path = trainer.run.path / "config.json"
-    write_json(path, {**read_json(path), "config": trainer.config.to_dict()})
-    trainer.save()
+    trainer.save(reconfigured=True)
