@@ -155,6 +155,20 @@ class AcceptsAnything(Decay):
         return super().forward(x, state, mask=mask, cu_seqlens=cu_seqlens)
 
 
+class StepsUnchecked(Decay):
+    def step(self, x_t, state):
+        y, state = self._forward(x_t.unsqueeze(1), state, None)
+        return y.squeeze(1), state
+
+
+class ForgivesStates(Decay):
+    def forward(self, x, state=None, *, mask=None, cu_seqlens=None):
+        rows = len(x) if cu_seqlens is None else len(cu_seqlens) - 1
+        if isinstance(state, DecayState) and len(state.h) != rows:
+            state = DecayState(state.h[:1].expand(rows, -1, -1))
+        return super().forward(x, state, mask=mask, cu_seqlens=cu_seqlens)
+
+
 def test_a_sound_layer_passes():
     check_layer(Decay, d_state=3)
 
@@ -185,6 +199,8 @@ def test_a_sound_layer_passes():
         (KeepsHalfPrecision, "half_precision_keeps_states_in_float32"),
         (NeedsAnEvenWidth, "any_width_works"),
         (AcceptsAnything, "wrong_arguments_are_refused"),
+        (StepsUnchecked, "wrong_arguments_are_refused"),
+        (ForgivesStates, "wrong_arguments_are_refused"),
     ],
 )
 def test_a_mutant_is_caught(mutant, law):

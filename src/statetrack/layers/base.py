@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from statetrack._typing import Bool, Float, Int
 from statetrack.errors import InvalidInputError, UnknownNameError
+from statetrack.layers.arguments import check_input, check_state, forget
 from statetrack.layers.pins import Pins
 from statetrack.registry import Registry
 from statetrack.scan.offsets import checked_offsets
@@ -83,7 +84,8 @@ class Layer(nn.Module, ABC):
     """A sequence layer ``(B, L, d_model) -> (B, L, d_model)``.
 
     A subclass names all its options as keyword-only constructor arguments and defines ``_forward``, ``initial_state`` and
-    ``transitions``. The laws it has to keep are checked by ``statetrack.testing.check_layer``.
+    ``transitions``; where a single token can be had cheaper, also ``_step``. What is given is checked here, for all layers. The
+    laws a layer has to keep are checked by ``statetrack.testing.check_layer``.
     """
 
     traits: ClassVar[Traits]
@@ -136,10 +138,9 @@ class Layer(nn.Module, ABC):
             Outputs ``(B, L, d_model)`` and the state after the last token of each row.
 
         Raises:
-            InvalidInputError: a shape that does not fit, or both ``mask`` and ``cu_seqlens``.
+            InvalidInputError: a shape, dtype or state that does not fit, or both ``mask`` and ``cu_seqlens``.
         """
-        if x.ndim != 3 or x.shape[-1] != self.d_model:
-            raise InvalidInputError(f"{type(self).__name__} needs x of shape (B, L, {self.d_model}), got {tuple(x.shape)}.")
+        check_input(self, x, lengths="L")
         if mask is not None:
             if cu_seqlens is not None:
                 raise InvalidInputError("Give either mask or cu_seqlens, not both.")
@@ -147,10 +148,12 @@ class Layer(nn.Module, ABC):
         if cu_seqlens is not None:
             cu_seqlens = checked_offsets(cu_seqlens, *x.shape[:2])
         rows = x.shape[0] if cu_seqlens is None else len(cu_seqlens) - 1
-        return self._forward(x, self.initial_state(rows) if state is None else state, cu_seqlens)
+        return self._forward(x, self._checked_state(state, rows), cu_seqlens)
 
     def _forward_masked(self, x: Tensor, state: Any, mask: Tensor) -> tuple[Tensor, Any]:
         """Padding is taken out and the rest run as packed documents, so that no layer needs code for padding."""
+        if not isinstance(mask, Tensor):
+            raise InvalidInputError(f"mask needs a tensor, got a {type(mask).__name__}.")
         if mask.shape != x.shape[:2] or mask.dtype != torch.bool:
             raise InvalidInputError(
                 f"mask needs shape {tuple(x.shape[:2])} and dtype bool, got {tuple(mask.shape)} and {mask.dtype}."
@@ -162,12 +165,37 @@ class Layer(nn.Module, ABC):
         return y, state
 
     def step(self, x_t: Float[Tensor, "B d_model"], state: Any) -> tuple[Float[Tensor, "B d_model"], Any]:
-        """One token ``(B, d_model)``: output ``(B, d_model)`` and the new state."""
-        y, state = self.forward(x_t.unsqueeze(1), state)
+        """One token ``(B, d_model)``: output ``(B, d_model)`` and the new state; None stands for ``initial_state``.
+
+        Raises:
+            InvalidInputError: a shape, dtype or state that does not fit.
+        """
+        check_input(self, x_t, lengths="")
+        return self._step(x_t, self._checked_state(state, x_t.shape[0]))
+
+    def _step(self, x_t: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """``step`` on checked arguments."""
+        y, state = self._forward(x_t.unsqueeze(1), state, None)
         return y.squeeze(1), state
 
+    def _checked_state(self, state: Any, rows: int) -> Any:
+        if state is None:
+            return self.initial_state(rows)
+        check_state(self, state, rows)
+        return state
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Layer:
+        forget(self)
+        return super()._apply(fn, recurse)  # type: ignore[no-untyped-call, no-any-return]
+
     def set_progress(self, fraction: float) -> None:
-        """Tell the layer how much of its training is done, in [0, 1]; layers with a schedule (annealing) override it."""
+        """Tell the layer how much of its training is done; layers with a schedule (annealing) extend it.
+
+        Raises:
+            InvalidInputError: a fraction outside [0, 1].
+        """
+        if not 0 <= fraction <= 1:
+            raise InvalidInputError(f"The share of training that is done lies in [0, 1], got {fraction}.")
 
     @property
     def anneals(self) -> bool:

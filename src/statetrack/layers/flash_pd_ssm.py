@@ -92,10 +92,10 @@ class FlashPDSSM(DictionaryLayer):
         found: Tensor = first * (last / first) ** at_least_float32(self.diagonal.progress)
         return found
 
-    def step(self, x_t: Tensor, state: VectorState) -> tuple[Tensor, VectorState]:
+    def _step(self, x_t: Tensor, state: VectorState) -> tuple[Tensor, VectorState]:
         found = one_call_step(self, x_t, state.h)
         if found is None:
-            return super().step(x_t, state)
+            return super()._step(x_t, state)
         y, h = found
         return y, VectorState(h)
 

@@ -125,7 +125,8 @@ class Mamba2(KeepsFloat32, Layer):
             backend=self.backend,
         )
         y = (y + self.D.unsqueeze(-1) * v).flatten(-2)
-        return self.out_proj(self.norm(y.to(x.dtype) * silu(z))), Mamba2State(conv, s)
+        gated = (y.to(x.dtype) * silu(z)).to(self.norm.weight.dtype)
+        return self.out_proj(self.norm(gated).to(x.dtype)), Mamba2State(conv, s)
 
     def _projected(self, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Gate ``(B, L, H P)``, input of the convolution ``(B, L, H P + 2 N)`` and of the time step ``(B, L, H)``."""

@@ -165,6 +165,7 @@ class SelectiveLayer(Layer):
         return b.unflatten(-1, (self.n_heads, self.d_state))
 
     def set_progress(self, fraction: float) -> None:
+        super().set_progress(fraction)
         self.diagonal.progress.fill_(fraction)
 
     @property

@@ -75,6 +75,7 @@ def half_precision_keeps_states_in_float32(case: Case) -> None:
     layer = case.build(dtype=torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
         y, state = layer(x)
+        layer(x.detach().bfloat16(), state)
     _check_half("autocast", layer, x, y, state)
     layer, x = layer.bfloat16(), x.detach().bfloat16().requires_grad_()
     y, state = layer(x)

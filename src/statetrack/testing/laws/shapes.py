@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import torch
 
 from statetrack.errors import InvalidInputError
@@ -59,7 +64,16 @@ def wrong_arguments_are_refused(case: Case) -> None:
     layer, x = case.build(), case.inputs()
     mask = torch.ones(x.shape[:2], dtype=torch.bool)
     packed, end = x[:1], x.shape[1]
-    for label, call in {
+    state = layer.initial_state(len(x))
+    wrong_states = {
+        "state of too many rows": layer.initial_state(len(x) + 1),
+        "state of one row": layer.initial_state(1),
+        "state in float32": type(state)(*(_narrowed(field) for field in state)),
+        "state with a dimension more": type(state)(*(field.unsqueeze(-1) for field in state)),
+        "state without names": tuple(state),
+        "state that is one tensor": state[0],
+    }
+    calls: dict[str, Callable[[], Any]] = {
         "two dimensions": lambda: layer(x[0]),
         "another width": lambda: layer(x[..., 1:]),
         "mask of another shape": lambda: layer(x, mask=mask[:, 1:]),
@@ -69,13 +83,32 @@ def wrong_arguments_are_refused(case: Case) -> None:
         "offsets that stop early": lambda: layer(packed, cu_seqlens=torch.tensor([0, end - 1])),
         "offsets that fall": lambda: layer(packed, cu_seqlens=torch.tensor([0, 3, 2, end])),
         "offsets of floats": lambda: layer(packed, cu_seqlens=torch.tensor([0.0, end])),
+        "x in float32": lambda: layer(x.float()),
+        "x in half precision": lambda: layer(x.bfloat16()),
+        "x of integers": lambda: layer(x.long()),
+        "x that is no tensor": lambda: layer(x.tolist()),
+        "packed state of a row too few": lambda: layer(packed, state, cu_seqlens=torch.tensor([0, 1, 2, end])),
+        "masked state of a row too few": lambda: layer(x, layer.initial_state(1), mask=mask),
+        "step of whole sequences": lambda: layer.step(x, state),
+        "step of another width": lambda: layer.step(x[:, 0, 1:], state),
+        "step in float32": lambda: layer.step(x[:, 0].float(), state),
+        **{label: partial(layer, x, wrong) for label, wrong in wrong_states.items()},
+        **{f"step, {label}": partial(layer.step, x[:, 0], wrong) for label, wrong in wrong_states.items()},
+        **{f"progress of {wrong}": partial(layer.set_progress, wrong) for wrong in (-0.1, 1.1, math.nan)},
         "width 0": lambda: case.build(0),
-    }.items():
+    }
+    for label, call in calls.items():
         try:
             call()
         except InvalidInputError:
             continue
+        except Exception as error:
+            raise AssertionError(f"{label}: {type(error).__name__} instead of InvalidInputError") from error
         raise AssertionError(f"{label}: accepted in silence")
+
+
+def _narrowed(field: torch.Tensor) -> torch.Tensor:
+    return field.to(torch.complex64 if field.is_complex() else torch.float32)
 
 
 @law
