@@ -200,6 +200,9 @@ def test_activation_checkpointing_gives_the_same_gradients(tokens):
     "call, error, message",
     [
         (lambda model: insert_layers(model, where=[2]), InvalidInputError, r"from -2 to 1, at least one; got \[2\]"),
+        (lambda model: insert_layers(model, where=1), InvalidInputError, r"from -2 to 1, at least one; got 1"),
+        (lambda model: replace_layers(model, where="1"), InvalidInputError, r"from -2 to 1, at least one; got \['1'\]"),
+        (lambda model: insert_layers(model, "lru", d_state=0), InvalidInputError, "at least 1"),
         (lambda model: insert_layers(model, where=[0, -2]), InvalidInputError, "names a decoder layer twice"),
         (lambda model: insert_layers(insert_layers(model), where=[1]), InvalidInputError, "has one of our layers already"),
         (lambda model: insert_layers(model, "flash-pd"), UnknownNameError, "flash-pd-ssm"),
@@ -208,8 +211,14 @@ def test_activation_checkpointing_gives_the_same_gradients(tokens):
     ],
 )
 def test_what_cannot_be_inserted(call, error, message):
+    model = backbone("Llama")
+    before = {name: id(module) for name, module in model.named_modules()}
     with pytest.raises(error, match=message):
-        call(backbone("Llama"))
+        call(model)
+    if "already" not in message:
+        assert before == {name: id(module) for name, module in model.named_modules()}
+        assert all(parameter.requires_grad for parameter in model.parameters())
+        assert not any(module._forward_pre_hooks for module in model.modules())
 
 
 def test_saved_layers_fit_one_shape_of_model(tmp_path):

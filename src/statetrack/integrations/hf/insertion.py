@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,8 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from statetrack.errors import InvalidInputError
 from statetrack.integrations.hf.cache import StateSlot, cache_among, padding_mask, slot
 from statetrack.layers import make_layer
+
+Kind = Literal["insert", "replace"]
 
 _CHILD, _CONTEXT = "statetrack_inserted", "statetrack_context"
 
@@ -35,7 +37,6 @@ class Context:
         mask: padding of the present call, as the model was given it.
         offsets: documents of the present call, if it packs some.
         handles: of all hooks.
-        slots: number of our entries in the cache.
         forgot: a layer of ours was given no cache in the present call.
     """
 
@@ -44,7 +45,6 @@ class Context:
     mask: Tensor | None = None
     offsets: Tensor | None = None
     handles: list[Any] = field(default_factory=list)
-    slots: int = 0
     forgot: bool = False
 
 
@@ -126,25 +126,11 @@ def insert_layers(
         The model.
 
     Raises:
-        InvalidInputError: no list of decoder layers, a number out of range, or one that has a layer before it already.
+        InvalidInputError: no list of decoder layers, a number out of range, or one that has a layer of ours already; the model
+            is as it was then.
         UnknownNameError: no such layer or option.
     """
-    layers = decoder_layers(model)
-    chosen = _chosen(where, len(layers), default=len(layers) // 2)
-    for i in chosen:
-        if _CHILD in layers[i]._modules:
-            raise InvalidInputError(
-                f"Decoder layer {i} has one of our layers already; remove_layers(model) takes all of them out."
-            )
-    context = _context(model, freeze_backbone)
-    for i in chosen:
-        inserted = _made(model, layer, len(layers) + context.slots, options)
-        layers[i].add_module(_CHILD, inserted)
-        layers[i].__dict__[_CONTEXT] = context
-        context.handles.append(layers[i].register_forward_pre_hook(_before, with_kwargs=True))
-        context.slots += 1
-    context.records.append({"kind": "insert", "layer": layer, "where": chosen, "options": options})
-    return model
+    return _put(model, "insert", layer, where, freeze_backbone, options)
 
 
 def replace_layers(
@@ -163,23 +149,11 @@ def replace_layers(
         The model.
 
     Raises:
-        InvalidInputError: no list of decoder layers, a number out of range, or a layer that is ours already.
+        InvalidInputError: no list of decoder layers, a number out of range, or one that has a layer of ours already; the model
+            is as it was then.
         UnknownNameError: no such layer or option.
     """
-    layers = decoder_layers(model)
-    chosen = _chosen(where, len(layers), default=len(layers) - 1)
-    for i in chosen:
-        if _CHILD in layers[i]._modules:
-            raise InvalidInputError(
-                f"Decoder layer {i} has one of our layers already; remove_layers(model) takes all of them out."
-            )
-    context = _context(model, freeze_backbone)
-    for i in chosen:
-        inserted = _made(model, layer, len(layers) + context.slots, options)
-        layers[i] = ReplacedLayer(layers[i], i, inserted, context)
-        context.slots += 1
-    context.records.append({"kind": "replace", "layer": layer, "where": chosen, "options": options})
-    return model
+    return _put(model, "replace", layer, where, freeze_backbone, options)
 
 
 def remove_layers(model: Any) -> Any:
@@ -238,9 +212,33 @@ def _found(model: Any) -> tuple[nn.Module, nn.ModuleList]:
     raise InvalidInputError(f"{type(model).__name__} has no list of as many decoder layers as its configuration says ({n}).")
 
 
-def _chosen(where: Iterable[int] | None, n: int, default: int) -> list[int]:
-    asked = [default] if where is None else list(where)
-    if not asked or any(isinstance(i, bool) or not isinstance(i, int) or not -n <= i < n for i in asked):
+def _put(model: Any, kind: Kind, layer: str, where: Sequence[int] | None, freeze: bool, options: dict[str, Any]) -> Any:
+    """Insert or replace; nothing of the model is touched before all that can be wrong has been looked at."""
+    layers = decoder_layers(model)
+    n, taken = len(layers), len(inserted_layers(model))
+    chosen = _chosen(where, n, default=n // 2 if kind == "insert" else n - 1)
+    for i in chosen:
+        if _CHILD in layers[i]._modules:
+            raise InvalidInputError(
+                f"Decoder layer {i} has one of our layers already; remove_layers(model) takes all of them out."
+            )
+    made = [_made(model, layer, n + taken + k, options) for k in range(len(chosen))]
+    context = _context(model, freeze)
+    for i, inserted in zip(chosen, made, strict=True):
+        if kind == "replace":
+            layers[i] = ReplacedLayer(layers[i], i, inserted, context)
+            continue
+        layers[i].add_module(_CHILD, inserted)
+        layers[i].__dict__[_CONTEXT] = context
+        context.handles.append(layers[i].register_forward_pre_hook(_before, with_kwargs=True))
+    context.records.append({"kind": kind, "layer": layer, "where": chosen, "options": options})
+    return model
+
+
+def _chosen(where: Any, n: int, default: int) -> list[int]:
+    asked = [default] if where is None else list(where) if isinstance(where, Iterable) else where
+    listed = isinstance(asked, list) and len(asked) > 0
+    if not listed or any(isinstance(i, bool) or not isinstance(i, int) or not -n <= i < n for i in asked):
         raise InvalidInputError(f"where must name decoder layers from {-n} to {n - 1}, at least one; got {asked}.")
     chosen = [i % n for i in asked]
     if len(set(chosen)) < len(chosen):
