@@ -344,3 +344,9 @@ def test_runs_of_layers_are_repeated_by_their_rank(name):
     assert float((fewer.outputs(u) - expected).abs().max()) >= whole
     with pytest.raises(InvalidInputError, match="most"):
         reduced_run(a, b, c, most=0)
+
+
+@pytest.mark.parametrize("wrong", [0, 17, 7.5, True, "8"])
+def test_sizes_that_no_state_has(wrong):
+    with pytest.raises(InvalidInputError, match="d_state must"):
+        compress(make_layer("lru", 4, d_state=16), wrong)

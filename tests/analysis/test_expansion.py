@@ -287,6 +287,11 @@ def test_what_is_not_full_or_solved_does_not_grow(tmp_path):
         train_expandable(config("deltanet", layer={"n_heads": 1}), tmp_path / "delta", ExpandableState())
     with pytest.raises(InvalidInputError, match="watches no training"):
         ExpandableState(1)({"step": 1, "finished": False})
+    for wrong in (0, 1.5):
+        with pytest.raises(InvalidInputError, match=f"n must be a whole number of at least 1, got {wrong}"):
+            expand(make_layer("mamba", 4), wrong)
+        with pytest.raises(InvalidInputError, match=f"a size must be a whole number of at least 1, got {wrong}"):
+            plan_state_size(make_layer("mamba", 4), 8, 1.0, sizes=[2, wrong])
     with pytest.raises(InvalidInputError, match="growth above 1"):
         ExpandableState(growth=1.0)
 

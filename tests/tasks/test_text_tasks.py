@@ -147,6 +147,10 @@ def test_the_number_of_sentences_does_not_tell_the_answer():
     "call, error, message",
     [
         (lambda: Boxes(n_objects=101), InvalidInputError, "n_objects can be at most 100"),
+        (lambda: Boxes().example(-1, np.random.default_rng(0)), InvalidInputError, "n_operations must be a whole number of at"),
+        (lambda: Boxes().example(1.5, np.random.default_rng(0)), InvalidInputError, "least 0, got 1.5"),
+        (lambda: Boxes().examples(1, np.random.default_rng(0), 0), InvalidInputError, "n_questions must be"),
+        (lambda: Boxes().examples(1, np.random.default_rng(0), 8), InvalidInputError, "the number of boxes, 7, got 8"),
         (lambda: Boxes(nouns="garden"), UnknownNameError, "Unknown nouns 'garden'"),
         (lambda: Sentences(theme="parti"), UnknownNameError, "Did you mean 'parity'"),
         (lambda: Sentences(paraphrases="old"), UnknownNameError, "Unknown paraphrases"),

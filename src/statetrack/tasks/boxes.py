@@ -166,11 +166,22 @@ class Boxes(Task):
         return self.words.batch([self.examples(int(n), generator, self.n_questions) for n in lengths])
 
     def example(self, n_operations: int, generator: np.random.Generator) -> TextExample:
-        """One story with one question."""
+        """One story with one question.
+
+        Raises:
+            InvalidInputError: a number of operations below 0.
+        """
         return self.examples(n_operations, generator, 1)[0]
 
     def examples(self, n_operations: int, generator: np.random.Generator, n_questions: int) -> list[TextExample]:
-        """One story with questions; the prompts of the second and later ones are the bare questions."""
+        """One story with questions; the prompts of the second and later ones are the bare questions.
+
+        Raises:
+            InvalidInputError: a number of operations below 0, or of questions that is not in 1 .. ``n_boxes``.
+        """
+        n_operations = whole_number("n_operations", n_operations, low=0)
+        if whole_number("n_questions", n_questions, low=1) > self.n_boxes:
+            raise InvalidInputError(f"n_questions can be at most the number of boxes, {self.n_boxes}, got {n_questions}.")
         world = World(self.n_boxes, self.capacity, self.n_objects, generator)
         state = self._first(world)
         told = [self.told.content(box, self._named(content)) for box, content in enumerate(state)]

@@ -126,6 +126,15 @@ def test_gguf_logits_and_tokens(tmp_path):
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+    whole = path.read_bytes()
+    for n, junk in enumerate((b"", b"junk", bytes(64), whole[:4], whole[:40], whole[: len(whole) // 2], whole[:-200])):
+        (tmp_path / f"junk{n}").write_bytes(junk)
+        with pytest.raises(InvalidInputError, match="is no GGUF file, or is damaged"):
+            load_gguf_llama(tmp_path / f"junk{n}")
+    for n, (name, other) in enumerate(((b"output_norm.weight", b"output_norm.weighs"), (b"tokenizer.ggml.merges", b"t" * 21))):
+        (tmp_path / f"lacks{n}").write_bytes(whole.replace(name, other))
+        with pytest.raises(InvalidInputError, match="lacks '" + name.decode()):
+            load_gguf_llama(tmp_path / f"lacks{n}")
     model, tokenizer = load_gguf_llama(path)
     ids = [3, 5, 2, 6]
     with torch.no_grad():
@@ -149,6 +158,17 @@ def test_files_that_cannot_be_read(files, tmp_path):
     (tmp_path / "short.bin").write_bytes(files[0].read_bytes()[:-400])
     with pytest.raises(InvalidInputError, match="shorter than its header says"):
         load_llama2c(tmp_path / "short.bin", files[1])
+    for junk in (b"", b"junk", bytes(64), b"\xff" * 64, b"\x03\0\0\0" * 40, files[0].read_bytes()[:-3]):
+        (tmp_path / "junk.bin").write_bytes(junk)
+        with pytest.raises(InvalidInputError, match="legacy format"):
+            load_llama2c(tmp_path / "junk.bin", files[1])
+    for junk in (b"", b"junk", b"\xff" * 64, files[1].read_bytes()[:-1]):
+        (tmp_path / "junk.bin").write_bytes(junk)
+        with pytest.raises(InvalidInputError, match=f"holds no {VOCAB} words"):
+            load_llama2c(files[0], tmp_path / "junk.bin")
+    (tmp_path / "huge.bin").write_bytes(np.array([2**30, 8, 2**30, 2, 1, 5, 32], dtype=np.int32).tobytes())
+    with pytest.raises(InvalidInputError, match="shorter than its header says"):
+        load_llama2c(tmp_path / "huge.bin", files[1])
 
 
 def test_a_gguf_file_that_is_not_there(tmp_path):

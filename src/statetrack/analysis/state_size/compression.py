@@ -17,6 +17,7 @@ from statetrack.layers.base import Layer
 from statetrack.layers.dictionary import DictionaryLayer
 from statetrack.layers.fixed import ModalLayer
 from statetrack.layers.s4d import S4D
+from statetrack.tasks.checks import whole_number
 
 _TOLERANCE = 1e-3
 
@@ -94,8 +95,8 @@ def _truncated(layer: Layer, d_state: int | None, tolerance: float, x: Tensor | 
     given = systems(layer)
     sigma = torch.stack([hankel_values(system) for system in given])
     size = sigma.shape[1]
-    r = _fewest(sigma, tolerance) if d_state is None else d_state
-    if not 1 <= r <= size:
+    r = _fewest(sigma, tolerance) if d_state is None else whole_number("d_state", d_state, 1)
+    if r > size:
         raise InvalidInputError(f"d_state must lie in 1..{size}, got {d_state}.")
     reduced = [balanced_truncation(system, r) for system in given]
     smaller = with_systems(layer, [each.system for each in reduced], r)

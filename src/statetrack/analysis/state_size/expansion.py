@@ -21,6 +21,7 @@ from statetrack.layers.base import Layer, rebuilt
 from statetrack.layers.s5 import S5
 from statetrack.models import Tagger
 from statetrack.models.blocks import Block
+from statetrack.tasks.checks import whole_number
 
 AnyLayer = TypeVar("AnyLayer", bound=Layer)
 
@@ -43,8 +44,7 @@ def expand(layer: AnyLayer, n: int, *, seed: int = 0) -> AnyLayer:
         >>> larger.d_state, bool(torch.allclose(larger(x)[0], layer(x)[0]))
         (5, True)
     """
-    if n < 1:
-        raise InvalidInputError(f"n must be at least 1, got {n}.")
+    n = whole_number("n", n, 1)
     old = state_slots(layer)
     changes = {"d_state": option_size(layer) + n, **({"n_blocks": 1} if isinstance(layer, S5) else {})}
     with torch.random.fork_rng(devices=[]):

@@ -22,6 +22,7 @@ from statetrack.analysis.state_use import state_use
 from statetrack.bench.timing import take_turns
 from statetrack.errors import InvalidInputError
 from statetrack.layers.base import Layer, rebuilt
+from statetrack.tasks.checks import whole_number
 
 Verdict = Literal["saturated", "in use", "mostly unused"]
 
@@ -194,9 +195,9 @@ def _sizes(present: int, sizes: Sequence[int] | None) -> list[int]:
     if sizes is None:
         powers = [2**k for k in range(20)]
         return sorted({present, *(p for p in powers if present / 4 <= p <= 4 * present)})
-    if not sizes or min(sizes) < 1:
-        raise InvalidInputError(f"sizes must be at least 1 and not be empty; got {list(sizes)}.")
-    return sorted({present, *sizes})
+    if not sizes:
+        raise InvalidInputError("sizes must not be empty.")
+    return sorted({present, *(whole_number("a size", size, 1) for size in sizes)})
 
 
 def _costs(layer: Layer, length: int, budget: Budget, sizes: list[int], timing: float) -> list[Cost]:

@@ -6,6 +6,7 @@ Rows of queries and keys are put into the second order once; with the wrong one 
 
 from __future__ import annotations
 
+import math
 import struct
 from pathlib import Path
 from typing import Any
@@ -39,17 +40,20 @@ def load_llama2c(weights: str | Path, tokenizer: str | Path) -> tuple[LlamaForCa
         tokenizer: the ``.bin`` file of the tokenizer.
 
     Raises:
-        InvalidInputError: a file that is missing, or of another length than its header says.
+        InvalidInputError: a file that is missing or damaged, or of another length than its header says.
     """
     content = _bytes(weights)
-    dim, hidden, n_layers, n_heads, n_kv, vocab, context = np.frombuffer(content, np.int32, 7).tolist()
+    header = np.frombuffer(content[:28].ljust(28, b"\0"), np.int32).tolist()
+    dim, hidden, n_layers, n_heads, n_kv, vocab, context = header
+    if len(content) % 4 or min(dim, hidden, n_layers, n_heads, n_kv, context) < 1 or dim % (2 * n_heads) or n_heads % n_kv:
+        raise InvalidInputError(f"{weights} is no model in the legacy format of llama2.c.")
     tied, vocab = vocab > 0, abs(vocab)
     flat, place = np.frombuffer(content, np.float32, offset=28), 0
     kv = dim // n_heads * n_kv
 
     def take(*shape: int) -> Array:
         nonlocal place
-        size = int(np.prod(shape))
+        size = math.prod(shape)
         if place + size > len(flat):
             raise InvalidInputError(f"{weights} is shorter than its header says.")
         part, place = flat[place : place + size].reshape(shape), place + size
@@ -88,7 +92,7 @@ def load_gguf_llama(path: str | Path) -> tuple[LlamaForCausalLM, PreTrainedToken
     """A model of the Llama family with a byte-level tokenizer from a GGUF file, such as SmolLM2-135M, dequantised to float32.
 
     Raises:
-        InvalidInputError: a file that cannot be read, or of another family.
+        InvalidInputError: a file that cannot be read, lacks something, or is of another family.
         MissingExtraError: without the package that reads it.
     """
     try:
@@ -97,11 +101,23 @@ def load_gguf_llama(path: str | Path) -> tuple[LlamaForCausalLM, PreTrainedToken
         raise MissingExtraError("gguf", "hf", "Reading a GGUF file") from error
     if not Path(path).is_file():
         raise InvalidInputError(f"{path} is no file.")
-    reader = gguf.GGUFReader(str(path))
-    told = {name: entry.contents() for name, entry in reader.fields.items()}
+    try:
+        reader = gguf.GGUFReader(str(path))
+        told = {name: entry.contents() for name, entry in reader.fields.items()}
+        tensors = {t.name: np.asarray(gguf.quants.dequantize(t.data, t.tensor_type), dtype=np.float32) for t in reader.tensors}
+    except (ValueError, LookupError, OverflowError, NotImplementedError) as error:
+        raise InvalidInputError(f"{path} is no GGUF file, or is damaged: {error}.") from error
     if told.get("general.architecture") != "llama":
         raise InvalidInputError(f"{path} holds a model of the family {told.get('general.architecture')!r}; 'llama' can be read.")
-    tensors = {t.name: np.asarray(gguf.quants.dequantize(t.data, t.tensor_type), dtype=np.float32) for t in reader.tensors}
+    try:
+        return _gguf_model(told, tensors), _gguf_tokenizer(told)
+    except KeyError as error:
+        raise InvalidInputError(f"{path} lacks {error}.") from error
+    except (ValueError, IndexError, RuntimeError) as error:
+        raise InvalidInputError(f"The parts of {path} do not fit each other: {error}") from error
+
+
+def _gguf_model(told: dict[str, Any], tensors: dict[str, Array]) -> LlamaForCausalLM:
     n_layers, n_heads = told["llama.block_count"], told["llama.attention.head_count"]
     n_kv, width = told["llama.attention.head_count_kv"], told["llama.embedding_length"]
     embedding = tensors["token_embd.weight"]
@@ -128,7 +144,7 @@ def load_gguf_llama(path: str | Path) -> tuple[LlamaForCausalLM, PreTrainedToken
         eos_token_id=ids["eos"],
         pad_token_id=ids["padding"],
     )
-    return _filled(config, state), _gguf_tokenizer(told)
+    return _filled(config, state)
 
 
 _GGUF_NAMES = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down", "attn_norm", "ffn_norm")
@@ -161,7 +177,9 @@ def _llama2c_tokenizer(path: str | Path, vocab: int) -> PreTrainedTokenizerFast:
     """The pair whose union scores highest is merged first, which is BPE with merges in the order of scores."""
     content, place, words, scores = _bytes(path), 4, [], []
     for _ in range(vocab):
-        score, length = struct.unpack_from("<fi", content, place)
+        score, length = struct.unpack_from("<fi", content, place) if place + 8 <= len(content) else (0.0, -1)
+        if length < 0 or place + 8 + length > len(content):
+            raise InvalidInputError(f"{path} holds no {vocab} words, as many as the model has.")
         words.append(content[place + 8 : place + 8 + length].decode("utf8", errors="replace"))
         scores.append(score)
         place += 8 + length
