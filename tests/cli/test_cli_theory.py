@@ -36,6 +36,16 @@ def test_alphabets(call):
     assert call("theory S5 --json").json["depth"]["deltanet"]["layers"] == [2, 4]
 
 
+def test_what_takes_long_is_announced(call, monkeypatch):
+    quiet = call("theory S4 --json")
+    assert quiet.err == ""
+    monkeypatch.setattr("statetrack.cli.theory._LARGE", 24 * 24 - 1)
+    told = call("theory S4 --json")
+    assert told.out == quiet.out
+    assert "word problem of S4: 24 states and 24 symbols, which can take minutes" in told.err
+    assert "Depths of" in told.err.splitlines()[-1]
+
+
 @pytest.mark.parametrize("task", ["parity", "cycle-navigation", "modular-arithmetic", "even-pairs"])
 def test_a_task(call, task):
     found = call(f"theory {task} --json").json

@@ -22,7 +22,7 @@ from statetrack.automata.green import maximal_subgroups
 from statetrack.automata.groups import MAX_ORDER, Group
 from statetrack.automata.monoid import TooLargeError, transition_monoid
 from statetrack.automata.once import once
-from statetrack.automata.permutations import cycle_lengths, permutation_power
+from statetrack.automata.permutations import cycle_lengths, image, permutation_power
 from statetrack.automata.subgroups import is_solvable
 
 MAX_SETS = 20_000
@@ -88,8 +88,8 @@ class ImageClass:
             if divisor:
                 ticks = permutation_power(ticks, a)[permutation_power(permutation, b)]
             step = divisor
-        expected = [permutation_power(ticks, length // step) if step else identity for length in self.lengths.tolist()]
-        return all(np.array_equal(p, q) for p, q in zip(self.generators, expected, strict=True))
+        powers = ((p, length // step if step else 0) for p, length in zip(self.generators, self.lengths.tolist(), strict=True))
+        return all(np.array_equal(permutation, permutation_power(ticks, power)) for permutation, power in powers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,6 +169,7 @@ class ImageSets:
         frames, depth = {root: points}, {root: 0}
         path: dict[int, tuple[int, ...]] = {root: ()}
         queue, rows, lengths = [root], [], []
+        place = np.empty(self.maps.shape[1], dtype=np.int64)
         for node in queue:
             for letter, target in enumerate(self.successors[node].tolist()):
                 if target < 0 or self.component[target] != number:
@@ -177,8 +178,8 @@ class ImageSets:
                 if target not in frames:
                     frames[target], depth[target], path[target] = moved, depth[node] + 1, (*path[node], letter)
                     queue.append(target)
-                order = np.argsort(frames[target])
-                rows.append(order[np.searchsorted(frames[target], moved, sorter=order)])
+                place[frames[target]] = np.arange(points.size)
+                rows.append(place[moved])
                 lengths.append(depth[node] + 1 - depth[target])
         width = points.size
         table = np.array([(*row, n) for row, n in zip(rows, lengths, strict=True)], dtype=np.int64).reshape(-1, width + 1)
@@ -235,10 +236,11 @@ def image_sets(automaton: Automaton, max_sets: int = MAX_SETS) -> ImageSets:
         sets = []
     for points in sets:
         row = []
-        for image in map(np.unique, maps[:, points]):
-            target = -1 if image.size == 1 else ids.setdefault(image.tobytes(), len(sets))
+        for step in maps:
+            reached = image(step, points)
+            target = -1 if reached.size == 1 else ids.setdefault(reached.tobytes(), len(sets))
             if target == len(sets):
-                sets.append(image)
+                sets.append(reached)
                 if len(sets) > max_sets:
                     raise TooLargeError(f"The automaton has more than {max_sets:,} image sets; nothing is decided about it.")
             row.append(target)

@@ -15,12 +15,14 @@ def cycle_lengths(permutation: IntArray) -> list[int]:
     >>> sorted(cycle_lengths(np.array([1, 0, 2])))
     [1, 2]
     """
-    lengths, left = [], set(range(permutation.size))
-    while left:
-        start = point = left.pop()
-        length = 1
-        while (point := int(permutation[point])) != start:
-            left.discard(point)
+    lengths, after, seen = [], permutation.tolist(), bytearray(permutation.size)
+    for start in range(permutation.size):
+        if seen[start]:
+            continue
+        length, point = 0, start
+        while not seen[point]:
+            seen[point] = 1
+            point = after[point]
             length += 1
         lengths.append(length)
     return lengths
@@ -30,7 +32,9 @@ def permutation_power(permutation: IntArray, exponent: int) -> IntArray:
     """A permutation applied ``exponent`` times; its inverse, ``-exponent`` times, if that is negative."""
     result = np.arange(permutation.size)
     base = permutation if exponent >= 0 else np.argsort(permutation)
-    left = abs(exponent) % math.lcm(*cycle_lengths(permutation)) if exponent else 0
+    left = abs(exponent)
+    if left > permutation.size:
+        left %= math.lcm(*cycle_lengths(permutation))
     while left:
         if left % 2:
             result = base[result]
@@ -41,9 +45,16 @@ def permutation_power(permutation: IntArray, exponent: int) -> IntArray:
 def settled(step: IntArray) -> IntArray:
     """The sorted points ``(m,)`` where repetitions of a map ``(n,)`` end up; the map permutes them."""
     points = np.arange(step.size)
-    while (after := np.unique(step[points])).size < points.size:
+    while (after := image(step, points)).size < points.size:
         points = after
     return points
+
+
+def image(step: IntArray, points: IntArray) -> IntArray:
+    """The sorted points ``(m,)`` to which a map ``(n,)`` takes some."""
+    hit = np.zeros(step.size, dtype=bool)
+    hit[step[points]] = True
+    return np.flatnonzero(hit)
 
 
 def period(step: IntArray, points: IntArray | None = None) -> int:
@@ -54,4 +65,6 @@ def period(step: IntArray, points: IntArray | None = None) -> int:
         points: sorted points that the map permutes, to ask about these alone; all where repetitions end up if None.
     """
     points = settled(step) if points is None else points
+    if points.size == step.size:
+        return math.lcm(*cycle_lengths(step))
     return math.lcm(*cycle_lengths(np.searchsorted(points, step[points])))

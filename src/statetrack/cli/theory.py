@@ -10,13 +10,17 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from statetrack.automata import Automaton, alphabet, group, word_automaton
-from statetrack.cli.console import console, print_json
+from statetrack.cli.console import console, note, print_json
 from statetrack.cli.options import Flag, parse
 from statetrack.errors import InvalidInputError, UnknownNameError
+from statetrack.layers import layers
 from statetrack.tasks import make_task, tasks
 from statetrack.tasks.automaton_task import AutomatonTask
 from statetrack.theory import Depth, depths, facts_of
 from statetrack.theory.verdict import theorem_sources
+
+_LARGE = 1_000_000
+"""Entries of a table of transitions from which on an answer takes more than a few seconds."""
 
 _KINDS = ("exact", "bounds", "unknown", "never")
 _GROUPS = ("C<n>", "D<n>", "S<n>", "A<n>", "Q8", "F20", "products such as A4xC5")
@@ -47,7 +51,16 @@ def run(argv: list[str]) -> int:
     """Run the command."""
     options = parse(TheoryOptions, argv, "statetrack theory")
     name, automaton = named_automaton(options)
-    facts, found = facts_of(automaton).summary(), depths(automaton)
+    large = automaton.transitions.size > _LARGE
+    if large:
+        note(
+            f"{name}: {automaton.n_states:,} states and {automaton.n_symbols:,} symbols, which can take minutes. Of a group, "
+            "--alphabet generators asks about fewer symbols.\nFacts about its words ..."
+        )
+    facts = facts_of(automaton).summary()
+    if large:
+        note(f"Depths of {len(list(layers))} layers ...")
+    found = depths(automaton)
     if options.json:
         print_json({"name": name, **facts, "depth": {layer: depth.to_dict() for layer, depth in found.items()}})
         return 0
