@@ -3,10 +3,12 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import statetrack
+from statetrack.recipes import recipes
 
 COMMANDS = ("demo", "train", "eval", "report", "compare", "sweep", "recipe", "list", "bench")
 
@@ -25,6 +27,30 @@ def test_every_command_has_help(name, call):
     assert result.code == 0
     assert f"statetrack {name}" in result.out
     assert result.err == ""
+
+
+@pytest.mark.parametrize("name", list(recipes))
+def test_help_of_a_recipe_says_what_it_is_and_reads(name, call):
+    told = " ".join(call(f"recipe {name} --help").out.split())
+    assert recipes.get(name).summary in told
+    assert f"Presets: {', '.join(recipes.get(name).presets)}." in told
+    source = Path(sys.modules[recipes.get(name).__module__].__file__).read_text()
+    reads = "BACKBONE" in source or "TEXT" in source or "archive import" in source
+    assert ("environment variable STATETRACK_" in told) == reads
+
+
+def test_a_recipe_says_what_it_lacks(call, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    for name, variable, holds in (("lm-small", "STATETRACK_TEXT", "text file"), ("words", "STATETRACK_BACKBONE", "GGUF")):
+        monkeypatch.delenv(variable, raising=False)
+        missing = call("recipe", name)
+        assert missing.code == 2
+        assert f"{variable} is not set" in missing.err and holds in missing.err and f"export {variable}=" in missing.err
+        monkeypatch.setenv(variable, str(tmp_path / "nowhere"))
+        assert f"{variable} is '{tmp_path / 'nowhere'}'" in call("recipe", name).err
+    monkeypatch.setenv("STATETRACK_TEXT", str(tmp_path))
+    assert "is no file" in call("recipe lm-small").err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_help_does_not_load_torch():

@@ -32,8 +32,8 @@ def test_language_models_have_equal_parameters(preset):
 
 
 def test_lm_small_needs_a_text(monkeypatch, tmp_path):
-    monkeypatch.delenv(lm_small.TEXT, raising=False)
-    with pytest.raises(InvalidInputError, match="Set STATETRACK_TEXT"):
+    monkeypatch.delenv(lm_small.TEXT.name, raising=False)
+    with pytest.raises(InvalidInputError, match=r"STATETRACK_TEXT is not set; .*reads from it the path of a text file"):
         recipes.get("lm-small")().run(tmp_path)
 
 
@@ -41,7 +41,7 @@ def test_lm_small_needs_a_text(monkeypatch, tmp_path):
 def test_lm_small_runs_and_keeps_what_is_done(monkeypatch, tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("\n\n\n".join(f"It was day {n} and nobody had seen the cat." for n in range(90)), encoding="utf8")
-    monkeypatch.setenv(lm_small.TEXT, str(text))
+    monkeypatch.setenv(lm_small.TEXT.name, str(text))
     small = lm_small.lm_config("deltanet", str(text), "cpu")
     folder = tmp_path / "out" / "deltanet"
     from statetrack.integrations.hf.pretraining import pretrain

@@ -10,7 +10,6 @@ them. Results name it by its size and checksum.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -22,13 +21,13 @@ from typing import TYPE_CHECKING, Any
 from statetrack.errors import InvalidInputError, RunError
 from statetrack.layers import make_layer, make_stack
 from statetrack.recipes.base import Recipe, register
+from statetrack.recipes.environment import TEXT
 from statetrack.training.config import OptimConfig
 from statetrack.training.files import read_json, write_json, write_text
 
 if TYPE_CHECKING:
     from statetrack.integrations.hf.pretraining import PretrainConfig
 
-TEXT = "STATETRACK_TEXT"
 PUBLISHED = {"delta-pd": 2.81, "deltanet": 2.85, "flash-pd-ssm": 3.08}
 """Loss in nats per token at 100M parameters after 100 billion tokens."""
 
@@ -116,9 +115,7 @@ class LmSmall(Recipe):
         Raises:
             InvalidInputError: ``STATETRACK_TEXT`` names no file, or no model matches ``only``.
         """
-        text = os.environ.get(TEXT, "")
-        if not text or not Path(text).is_file():
-            raise InvalidInputError(f"Set {TEXT} to a text file; {text!r} is none.")
+        text = str(TEXT.path(self.name))
         only = tuple(only)
         wanted = [model for model in MODELS if any(fnmatch(model, pattern) for pattern in only)]
         if not wanted:
