@@ -5,13 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 pytest.importorskip("transformers")
 
 from statetrack.errors import InvalidInputError
 from statetrack.integrations.hf import StateTrackConfig, StateTrackForCausalLM
 from statetrack.recipes import boxes, lm_small, recipes, words
-from statetrack.training.config import LengthConfig
+from statetrack.training.config import LengthConfig, OptimConfig
 
 
 @pytest.mark.parametrize("preset", ["cpu", "large"])
@@ -72,15 +73,20 @@ def test_words_runs_every_way_on_a_tiny_backbone(monkeypatch, tmp_path):
             num_attention_heads=2,
             num_key_value_heads=2,
         )
-        return LlamaForCausalLM(config), tokenizer
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            return LlamaForCausalLM(config), tokenizer
 
     monkeypatch.setattr(words, "load_backbone", backbone)
-    monkeypatch.setitem(words.BUDGETS, "stories", words.Budget(2, 4, LengthConfig(low=1, high=3, start=2), (2, 4), 32))
+    training = words.Training(2, 4, LengthConfig(low=1, high=3, start=2), OptimConfig(schedule="cosine"))
+    monkeypatch.setitem(words.BUDGETS, "stories", words.Budget(-1, 0, 40, training, (2, 4), 32))
     lines = []
     result = recipes.get("words")().run(tmp_path, only=["parity-*"], observer=lines.append)
     assert [run["way"] for run in result["runs"]] == list(words.WAYS)
     assert all(0 <= share <= 1 for run in result["runs"] for kind in run["accuracy"].values() for share in kind.values())
-    assert len(lines) == 4 and (tmp_path / "words_stories.md").read_text().count("| parity |") == 4
+    assert sum("new paraphrases" in line for line in lines) == 4
+    assert sum("states of part" in line for line in lines) == 4, "three ways share what the frozen layers give"
+    assert (tmp_path / "words_stories.md").read_text().count("| parity |") == 4
     head = next(run for run in result["runs"] if run["way"] == "head")
     assert head["trained_parameters"] == 2 * 8 + 2
     with pytest.raises(InvalidInputError, match="No run of words matches"):

@@ -1,9 +1,9 @@
 """State tracking in words: a frozen pre-trained language model, and what has to be trained in it to follow an automaton.
 
-Four ways, read by the same linear head at the end of each sentence: nothing but the head; LoRA on all matrices; Mamba-2 or Flash
-PD-SSM inserted before the last decoder layer. Trained on short stories; tested on longer ones, and with paraphrases that training
-never tells. Source: natural-language automata of PD-SSM (arXiv 2509.22284, a figure: diagonal layers fail even on parity, PD
-generalises), whose sentences are not published.
+Four ways, read by the same linear head at the end of each sentence: nothing but the head; LoRA; Mamba-2 or Flash PD-SSM inserted
+before a decoder layer. All leave the layers below it as they are, so these read every story once and for all (``OUT/states``).
+Trained on short stories; tested on longer ones, and with paraphrases that training never tells. Source: natural-language automata
+of PD-SSM (arXiv 2509.22284, a figure: diagonal layers fail even on parity, PD generalises), whose sentences are not published.
 
 The backbones are not part of the library: ``STATETRACK_BACKBONE`` names the folder of stories260K (preset ``stories``) or the
 GGUF file of SmolLM2-135M (preset ``smollm2``).
@@ -12,9 +12,8 @@ GGUF file of SmolLM2-135M (preset ``smollm2``).
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,12 +22,12 @@ import torch
 
 from statetrack.errors import InvalidInputError
 from statetrack.recipes.base import Recipe, register
+from statetrack.recipes.words_training import Training, train_reader
 from statetrack.tasks import stream
 from statetrack.tasks.sentences import Sentences
+from statetrack.tasks.streams import Split
 from statetrack.training.config import LengthConfig, OptimConfig
-from statetrack.training.curriculum import Curriculum
 from statetrack.training.files import read_json, write_json, write_text
-from statetrack.training.optim import cosine, parameter_groups
 from statetrack.training.revision import revision
 
 if TYPE_CHECKING:
@@ -37,42 +36,74 @@ if TYPE_CHECKING:
 BACKBONE = "STATETRACK_BACKBONE"
 THEMES = ("parity", "cycle")
 WAYS = ("flash-pd-ssm", "mamba2", "lora", "head")
-_FLASH = {
-    "d_state": 4,
-    "n_heads": 16,
-    "dictionary_size": 4,
-    "dictionary_init": "permutation",
-    "modulus": "unit",
-    "additive_input": False,
+LAYERS: dict[str, dict[str, Any]] = {
+    "flash-pd-ssm": {
+        "d_state": 4,
+        "n_heads": 16,
+        "dictionary_size": 4,
+        "dictionary_init": "permutation",
+        "modulus": "unit",
+        "additive_input": False,
+    },
+    "mamba2": {"d_state": 16, "d_head": 16},
 }
-LAYERS: dict[str, dict[str, Any]] = {"flash-pd-ssm": _FLASH, "mamba2": {"d_state": 16, "d_head": 16}}
+LORA = {"r": 8, "lora_alpha": 16}
 
 
 @dataclass(frozen=True)
 class Budget:
     """Attributes:
-    steps: of training.
-    batch_size: stories of a step.
-    lengths: sentences of training stories, with their curriculum.
+    first: decoder layer before which a layer is inserted; what lies below is frozen.
+    adapted: first decoder layer with an adapter (LoRA); below it nothing is trained either.
+    n_train: training stories.
+    training: how.
     test: sentences of test stories.
-    n_test: test stories of each length.
-    lr: peak learning rate.
+    n_test: test stories.
+    lr: of each way, relative to that of the training.
+    steps: of each way, relative to those of the training.
     """
 
-    steps: int
-    batch_size: int
-    lengths: LengthConfig
+    first: int
+    adapted: int
+    n_train: int
+    training: Training
     test: tuple[int, ...]
     n_test: int
-    lr: float = 3e-3
+    lr: dict[str, float] = field(default_factory=dict)
+    steps: dict[str, float] = field(default_factory=dict)
+
+    def of(self, way: str) -> Training:
+        """The training of a way."""
+        optim = replace(self.training.optim, lr=self.training.optim.lr * self.lr.get(way, 1.0))
+        return replace(self.training, optim=optim, steps=round(self.training.steps * self.steps.get(way, 1.0)))
 
 
 BUDGETS = {
-    "stories": Budget(500, 32, LengthConfig(low=1, high=8, start=2, growth=2.0, threshold=0.9), (4, 8, 16, 32), 64, lr=1e-2),
-    "smollm2": Budget(4000, 16, LengthConfig(low=1, high=25, start=2, growth=2.0, threshold=0.9), (12, 25, 40, 80), 128, lr=3e-3),
+    "stories": Budget(
+        first=-1,
+        adapted=0,
+        n_train=2000,
+        training=Training(
+            1500, 32, LengthConfig(low=1, high=8, start=2, growth=2.0, threshold=0.9), OptimConfig(lr=1e-2, schedule="cosine")
+        ),
+        test=(4, 8, 16, 32),
+        n_test=256,
+        lr={"lora": 0.3},
+    ),
+    "smollm2": Budget(
+        first=-1,
+        adapted=0,
+        n_train=1500,
+        training=Training(
+            1500, 16, LengthConfig(low=1, high=25, start=2, growth=2.0, threshold=0.9), OptimConfig(lr=3e-3, schedule="cosine")
+        ),
+        test=(12, 25, 40, 80),
+        n_test=128,
+        lr={"lora": 0.3},
+    ),
 }
-_LORA_LR = 0.3
-"""Learning rate of adapters, relative to that of the others: they change every layer at once."""
+_PART = 32
+"""Stories of a part, which are read by the frozen layers together and kept in one file."""
 
 
 def load_backbone(preset: str) -> tuple[Any, Any]:
@@ -87,19 +118,22 @@ def load_backbone(preset: str) -> tuple[Any, Any]:
     return load_gguf_llama(given)
 
 
-def prepared(way: str, model: Any, n_classes: int) -> SentenceReader:
-    """A reader of which only the head, and what the way adds to the frozen model, is trained."""
+def prepared(way: str, model: Any, n_classes: int, budget: Budget) -> SentenceReader:
+    """A reader of which only the head, and what the way adds to the model, is trained."""
     from statetrack.integrations.hf import insert_layers
+    from statetrack.integrations.hf.frozen import FrozenPart
     from statetrack.integrations.hf.reader import SentenceReader
 
+    first, n = budget.adapted if way == "lora" else budget.first, model.config.num_hidden_layers
     model.requires_grad_(False)
     if way == "lora":
         from peft import LoraConfig, get_peft_model
 
-        model = get_peft_model(model, LoraConfig(r=8, lora_alpha=16, target_modules="all-linear"))
+        adapted = "|".join(str(i) for i in range(first % n, n))
+        model = get_peft_model(model, LoraConfig(**LORA, target_modules=rf".*\.layers\.({adapted})\..*_proj"))
     elif way != "head":
-        insert_layers(model, way, [-1], **LAYERS[way])
-    return SentenceReader(model, n_classes)
+        insert_layers(model, way, [first], **LAYERS[way])
+    return SentenceReader(model, n_classes, FrozenPart(model, first) if first % n else None)
 
 
 @register("words")
@@ -129,7 +163,7 @@ class Words(Recipe):
         for name, theme, way in names:
             path = out / "runs" / f"{name}.json"
             if name in wanted and not path.exists():
-                write_json(path, self._run(name, theme, way))
+                write_json(path, self._run(name, theme, way, out, observer))
             if path.exists():
                 runs.append(read_json(path))
                 shown = ", ".join(f"{100 * v:.1f} % at {k}" for k, v in runs[-1]["accuracy"]["new"].items())
@@ -143,51 +177,58 @@ class Words(Recipe):
         """What all runs share."""
         budget = BUDGETS[self.preset]
         return {
-            "train_sentences": [budget.lengths.low, budget.lengths.high],
-            "labels": "end of every sentence in training; the last one in tests",
+            "n_train": budget.n_train,
+            "train_sentences": [budget.training.lengths.low, budget.training.lengths.high],
+            "labels": "end of every sentence in training; after the sentences named in tests",
             "test_sentences": list(budget.test),
-            "n_per_length": budget.n_test,
-            "split": "test, used once after training",
-            "inserted_before": "the last decoder layer",
+            "n_test": budget.n_test,
+            "split": "test, used once after training; shorter stories are beginnings of the longest",
+            "inserted_before": budget.first,
             "layers": LAYERS,
-            "lora": {"r": 8, "alpha": 16, "target_modules": "all-linear", "lr": budget.lr * _LORA_LR},
-            "optimiser": {"lr": budget.lr, "steps": budget.steps, "batch_size": budget.batch_size},
+            "lora": {**LORA, "target_modules": "all matrices", "from_decoder_layer": budget.adapted},
+            "training": {way: asdict(budget.of(way)) for way in WAYS},
         }
 
-    def _run(self, name: str, theme: str, way: str) -> dict[str, Any]:
-        from statetrack.integrations.hf.reader import tell
+    def _run(self, name: str, theme: str, way: str, out: Path, observer: Callable[[str], None]) -> dict[str, Any]:
+        from statetrack.integrations.hf.reader import Stories, join, tell
+        from statetrack.integrations.hf.shelf import shelved
 
         budget, task = BUDGETS[self.preset], Sentences(theme=theme)
         model, tokenizer = load_backbone(self.preset)
         torch.set_num_threads(1)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            reader = prepared(way, model, task.told.automaton.n_outputs)
-        began = time.process_time()
-        longest = train_reader(reader, task, tokenizer, replace(budget, lr=budget.lr * (_LORA_LR if way == "lora" else 1.0)))
-        minutes = (time.process_time() - began) / 60
+            reader = prepared(way, model, task.told.automaton.n_outputs, budget)
+
+        def shelf(kind: str, split: Split, length: int, n: int) -> Stories:
+            told = Sentences(theme=theme, paraphrases=kind)
+
+            def part(i: int) -> Stories:
+                return tell(told, tokenizer, [length] * _PART, stream(0, split, i))
+
+            folder, n_parts = out / "states" / f"{theme}-{split}-{kind}-{length}", -(-n // _PART)
+            if reader.frozen is None:
+                return join([part(i) for i in range(n_parts)])
+            return shelved(folder, part, n_parts, reader.frozen, observer)
+
+        train = shelf("train", "train", budget.training.lengths.high, budget.n_train)
+        reached = train_reader(reader, train, budget.of(way), out / "runs" / name, lambda line: observer(f"{name}: {line}"))
         reader.eval()
         accuracy: dict[str, dict[str, float]] = {}
         for kind in ("train", "new"):
-            told = Sentences(theme=theme, paraphrases=kind)
-            shares = {}
-            for n in budget.test:
-                found = [
-                    reader.accuracy(tell(told, tokenizer, [n] * 32, stream(0, "test", 1000 * n + part)))
-                    for part in range(budget.n_test // 32)
-                ]
-                shares[str(n)] = sum(found) / len(found)
-            accuracy[kind] = shares
+            test = shelf(kind, "test", max(budget.test), budget.n_test)
+            right = torch.cat([reader.right(test.pick(rows)) for rows in torch.arange(len(test.ends)).split(_PART)])
+            accuracy[kind] = {str(n): right[:, n].float().mean().item() for n in budget.test}
         trained = sum(parameter.numel() for parameter in reader.parameters() if parameter.requires_grad)
         return {
             "run": name,
             "theme": theme,
             "way": way,
             "trained_parameters": trained,
-            "longest_trained": longest,
+            "longest_trained": int(reached.curriculum.longest),
             "accuracy": accuracy,
             "chance": task.chance,
-            "cpu_minutes": round(minutes, 2),
+            "cpu_minutes": round(reached.cpu_seconds / 60, 2),
             "revision": revision(),
         }
 
@@ -208,29 +249,3 @@ class Words(Recipe):
         chances = {run["theme"]: run["chance"] for run in result["runs"]}
         lines.append("\nChance: " + ", ".join(f"{theme} {100 * share:.0f} %" for theme, share in chances.items()) + ".")
         return "\n".join(lines)
-
-
-def train_reader(reader: SentenceReader, task: Sentences, tokenizer: Any, budget: Budget) -> int:
-    """Train what requires gradients; returns the longest stories that the curriculum has reached, in sentences."""
-    from statetrack.integrations.hf.reader import tell
-
-    settings = OptimConfig(lr=budget.lr, schedule="cosine")
-    groups = parameter_groups(reader, settings.weight_decay)
-    groups = [{**group, "params": [p for p in group["params"] if p.requires_grad]} for group in groups]
-    optimizer = torch.optim.AdamW([group for group in groups if group["params"]], lr=budget.lr)
-    parameters = [parameter for group in groups for parameter in group["params"]]
-    curriculum = Curriculum.begin(budget.lengths)
-    reader.train()
-    for step in range(budget.steps):
-        generator = stream(0, "train", step)
-        lengths = curriculum.draw(budget.batch_size, budget.lengths, generator)
-        loss, accuracy = reader.loss(tell(task, tokenizer, lengths.tolist(), generator))
-        warm = min(1.0, (step + 1) / (0.05 * budget.steps))
-        for group in optimizer.param_groups:
-            group["lr"] = warm * cosine(step / budget.steps, budget.lr, settings.min_lr)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(parameters, settings.clip)
-        optimizer.step()
-        curriculum.update(accuracy, budget.lengths)
-    return int(curriculum.longest)

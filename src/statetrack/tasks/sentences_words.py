@@ -37,8 +37,15 @@ def _group(name: str, letters: str) -> Automaton:
     return word_automaton(found, alphabet(found, letters, 0))
 
 
+def _by(subjects: tuple[str, ...], *deeds: str) -> tuple[str, ...]:
+    """Every deed, ``{}`` standing for who does it, with every subject."""
+    told = (deed.format(subject) for deed in deeds for subject in subjects)
+    return tuple(sentence[0].upper() + sentence[1:] for sentence in told)
+
+
 def parity() -> Theme:
     """A lamp: letter 1 flips it, letter 0 leaves it alone."""
+    people = ("Tom", "Lily", "Ben", "Mom", "Dad", "a little girl")
     return Theme(
         _group("C2", "all"),
         opening="The lamp is off.",
@@ -46,40 +53,60 @@ def parity() -> Theme:
         answers=("off", "on"),
         train=(
             (
-                "Tom looked at the lamp.",
+                *_by(
+                    people,
+                    "{} looked at the lamp.",
+                    "{} sat down and read a story.",
+                    "{} ran past the lamp and went out to play.",
+                    "{} thought about the lamp but did nothing.",
+                    "{} sang a little song in the garden.",
+                    "{} walked by the switch.",
+                    "{} did not touch the lamp.",
+                    "{} did not press the button.",
+                    "Then {} came in and sat down once.",
+                    "{} talked about the switch with a friend.",
+                ),
                 "A cat walked by.",
                 "Nobody touched the lamp at all.",
-                "Lily sat down and read a book.",
+                "The switch was not used.",
                 "It was a quiet day.",
-                "Mom sang a little song in the garden.",
-                "Tom thought about the lamp but did nothing.",
                 "The wind blew.",
-                "Ben ran past the lamp and went out to play.",
+                "A little dog sat near the button.",
+                "A book was on the table.",
             ),
             (
-                "Tom pressed the switch.",
-                "Lily flipped the switch of the lamp.",
-                "Ben pushed the button once.",
-                "The switch was pressed by Mom.",
-                "Someone came in and flipped the switch.",
-                "Dad used the switch.",
-                "The lamp was switched by a little girl.",
-                "Tom ran to the lamp and pushed its button.",
+                *_by(
+                    people,
+                    "{} pressed the switch.",
+                    "{} flipped the switch of the lamp.",
+                    "{} pushed the button once.",
+                    "Someone saw {} as the button was pressed.",
+                    "{} came in and flipped the switch.",
+                    "{} used the switch.",
+                    "{} switched the lamp.",
+                    "The lamp was switched by {}.",
+                    "The switch was pressed by {}.",
+                    "{} ran to the lamp and pushed its button.",
+                    "Then {} went by and used the button.",
+                ),
                 "Then the button was pressed.",
+                "The switch was flipped.",
             ),
         ),
         test=(
-            (
-                "Ben sat near the lamp.",
-                "A little dog ran by and looked at Mom.",
-                "Lily did not touch the switch.",
-                "Dad read a book.",
+            _by(
+                people,
+                "{} sat near the lamp.",
+                "{} ran by and looked at a book.",
+                "{} did not touch the switch.",
+                "{} read a book.",
             ),
-            (
-                "Dad pushed the switch.",
-                "A little girl came in and pressed the button once.",
-                "The switch was flipped by Tom.",
-                "Then Ben ran to the switch and flipped the lamp.",
+            _by(
+                people,
+                "{} pushed the switch.",
+                "{} came in and pressed the button once.",
+                "The switch was flipped by {}.",
+                "Then {} ran to the switch and flipped the lamp.",
             ),
         ),
     )
@@ -88,52 +115,60 @@ def parity() -> Theme:
 def cycle() -> Theme:
     """Five rooms in a ring: letter 0 stays, 1 goes one on, 2 goes one back."""
     steps = Automaton(np.array([[s, (s + 1) % 5, (s + 4) % 5] for s in range(5)]), np.arange(5))
+    who, late = ("Lily", "she"), ("Lily", "she", "then Lily", "then she")
+    train_ways, test_ways = (
+        (
+            "{} went {way}.",
+            "{} walked {way} to the room {beside}.",
+            "{} ran one room {way}.",
+            "{} moved {way} by one.",
+            "{} took one step {way}.",
+            "{} went {way} through the door.",
+            "{} jumped {way} to the room {beside}.",
+            "{} walked one room {way} at last.",
+        ),
+        (
+            "{} ran {way} to the room {beside}.",
+            "{} moved one step {way}.",
+            "{} walked {way}.",
+        ),
+    )
+
+    train_turned = ("one room {way}, that is where {} went.", "{way} {} walked.")
+    test_turned = ("{way} through the door {} went.",)
+
+    def ways(deeds: tuple[str, ...], turned: tuple[str, ...], way: str, beside: str) -> tuple[str, ...]:
+        def told(deed: str) -> str:
+            return deed.replace("{way}", way).replace("{beside}", beside)
+
+        return _by(late, *map(told, deeds)) + _by(who, *map(told, turned))
+
     return Theme(
         steps,
         opening="Five rooms lie in a ring: red, blue, green, white and black. Lily is in the red room.",
         question="Now Lily is in the",
         answers=("red", "blue", "green", "white", "black"),
         train=(
-            (
-                "Lily stayed.",
-                "Lily did not move at all.",
-                "She sat down in the same room.",
-                "She stayed where she was.",
-                "Lily took a nap.",
-                "Then Lily looked out and did not go.",
-                "For a long time she stayed in that room.",
-                "She did not go.",
-            ),
-            (
-                "Lily went on.",
-                "She walked to the next room.",
-                "Lily ran one room on.",
-                "Then she went through the door to the next room.",
-                "She moved on by one.",
-                "Lily took one step on.",
-                "One room on, that is where she went.",
-                "On she walked.",
-            ),
-            (
-                "Lily went back.",
-                "She walked back to the room before.",
-                "Lily ran one room back.",
-                "Then she went back through the door.",
-                "She moved back by one.",
-                "Lily took one step back.",
-                "One room back, that is where she went.",
-                "Back she walked.",
-            ),
+            _by(
+                late,
+                "{} stayed.",
+                "{} did not move at all.",
+                "{} sat down in the same room.",
+                "{} stayed where she was.",
+                "{} took a nap.",
+                "{} looked out and did not go.",
+                "{} slept for a while.",
+                "{} did not go.",
+                "{} looked at the door and sat down.",
+            )
+            + _by(who, "a long time {} stayed in that room."),
+            ways(train_ways, train_turned, "on", "after"),
+            ways(train_ways, train_turned, "back", "before"),
         ),
         test=(
-            ("She took a nap in the same room.", "Lily stayed for a long time.", "Then she did not move."),
-            ("She ran on to the next room.", "Lily moved one step on.", "On through the door she went.", "Then Lily walked on."),
-            (
-                "She ran back to the room before.",
-                "Lily moved one step back.",
-                "Back through the door she went.",
-                "Then Lily walked back.",
-            ),
+            _by(late, "{} took a nap in the same room.", "{} stayed for a long time.", "{} did not move."),
+            ways(test_ways, test_turned, "on", "after"),
+            ways(test_ways, test_turned, "back", "before"),
         ),
     )
 

@@ -8,27 +8,66 @@ Source: natural-language automata of PD-SSM (arXiv 2509.22284): a frozen model, 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from statetrack.errors import InvalidInputError
+from statetrack.integrations.hf.frozen import FrozenPart
 from statetrack.tasks.sentences import Sentences
 
 
 class Stories(NamedTuple):
-    """Attributes:
-    input_ids: ``(B, L)`` int64, right-padded.
-    attention_mask: ``(B, L)`` int64.
-    targets: ``(B, L)`` int64, the class at the last token of each sentence, the opening included; -100 elsewhere.
-    last: ``(B,)`` int64, the last token of each story.
+    """Letters: S = sentences after the opening, at most.
+
+    Attributes:
+        input_ids: ``(B, L)`` int64, right-padded.
+        attention_mask: ``(B, L)`` int64.
+        targets: ``(B, L)`` int64, the class at the last token of each sentence, the opening included; -100 elsewhere.
+        ends: ``(B, S + 1)`` int64, those tokens; -1 after the last sentence.
+        states: ``(B, L, E)``, what the first trained layer of a model is given; None where it has not been computed.
     """
 
     input_ids: Tensor
     attention_mask: Tensor
     targets: Tensor
-    last: Tensor
+    ends: Tensor
+    states: Tensor | None = None
+
+    @property
+    def last(self) -> Tensor:
+        """``(B,)``, the last token of each story."""
+        return self.ends.amax(1)
+
+    def begin(self, lengths: Sequence[int] | Tensor) -> Stories:
+        """The first sentences of each story, as many as ``lengths`` says.
+
+        Raises:
+            InvalidInputError: a story has fewer, or ``lengths`` is not one for each.
+        """
+        wanted = torch.as_tensor(lengths)
+        told = (self.ends >= 0).sum(1) - 1
+        if wanted.shape != told.shape or bool(((wanted < 0) | (wanted > told)).any()):
+            raise InvalidInputError(f"Stories of {told.tolist()} sentences have no beginnings of {wanted.tolist()}.")
+        last = self.ends.gather(1, wanted[:, None])
+        width, most = int(last.max()) + 1, int(wanted.max()) + 1
+        kept = torch.arange(width) <= last
+        return Stories(
+            self.input_ids[:, :width],
+            self.attention_mask[:, :width] * kept,
+            self.targets[:, :width].masked_fill(~kept, -100),
+            self.ends[:, :most].masked_fill(torch.arange(most) > wanted[:, None], -1),
+            None if self.states is None else self.states[:, :width],
+        )
+
+    def pick(self, rows: Sequence[int] | Tensor) -> Stories:
+        """Some of the stories."""
+        index = torch.as_tensor(rows)
+        states = None if self.states is None else self.states[index]
+        return Stories(self.input_ids[index], self.attention_mask[index], self.targets[index], self.ends[index], states)
 
 
 def tell(task: Sentences, tokenizer: Any, lengths: Sequence[int], generator: np.random.Generator) -> Stories:
@@ -56,15 +95,39 @@ def tell(task: Sentences, tokenizer: Any, lengths: Sequence[int], generator: np.
     width = len(begin) + max(map(len, made["input_ids"]))
     ids = torch.full((len(texts), width), tokenizer.pad_token_id or 0)
     mask, targets = torch.zeros_like(ids), torch.full_like(ids, -100)
-    last = torch.zeros(len(texts), dtype=torch.long)
+    found = torch.full((len(texts), max(map(len, ends))), -1)
     for i, (tokens, spans) in enumerate(zip(made["input_ids"], made["offset_mapping"], strict=True)):
         ids[i, : len(begin) + len(tokens)] = torch.tensor([*begin, *tokens])
         mask[i, : len(begin) + len(tokens)] = 1
         stops = np.array([stop for _, stop in spans])
         at = len(begin) + np.searchsorted(stops, np.array(ends[i]) + 1)
         targets[i, torch.from_numpy(at)] = torch.tensor(classes[i])
-        last[i] = int(at[-1])
-    return Stories(ids, mask, targets, last)
+        found[i, : len(at)] = torch.from_numpy(at)
+    return Stories(ids, mask, targets, found)
+
+
+def join(parts: Sequence[Stories]) -> Stories:
+    """One set of stories, padded to the longest. Raises ``InvalidInputError`` if some have states and others have none."""
+    known = [part.states for part in parts if part.states is not None]
+    if not parts or len(known) not in (0, len(parts)):
+        raise InvalidInputError("Stories with states and others without, or none at all, make no set.")
+    width, most = (max(getattr(part, name).shape[1] for part in parts) for name in ("input_ids", "ends"))
+
+    def padded(tensors: Sequence[Tensor], to: int, value: int = 0) -> Tensor:
+        made = tensors[0].new_full((sum(map(len, tensors)), to, *tensors[0].shape[2:]), value)
+        place = 0
+        for tensor in tensors:
+            made[place : place + len(tensor), : tensor.shape[1]] = tensor
+            place += len(tensor)
+        return made
+
+    return Stories(
+        padded([part.input_ids for part in parts], width),
+        padded([part.attention_mask for part in parts], width),
+        padded([part.targets for part in parts], width, -100),
+        padded([part.ends for part in parts], most, -1),
+        padded(known, width) if known else None,
+    )
 
 
 class SentenceReader(nn.Module):
@@ -73,31 +136,43 @@ class SentenceReader(nn.Module):
     Args:
         model: a causal language model of transformers, with or without our layers or an adapter.
         n_classes: number of classes.
+        frozen: its lower part, if it need not be run for stories that have ``states``.
     """
 
-    def __init__(self, model: Any, n_classes: int) -> None:
+    def __init__(self, model: Any, n_classes: int, frozen: FrozenPart | None = None) -> None:
         super().__init__()
-        self.model = model
+        self.model, self.frozen = model, frozen
         self.head = nn.Linear(model.config.hidden_size, n_classes)
 
     def forward(self, stories: Stories) -> Tensor:
         """Scores ``(B, L, n_classes)``."""
         causal = self.model.get_base_model() if hasattr(self.model, "get_base_model") else self.model
-        hidden = causal.base_model(input_ids=stories.input_ids, attention_mask=stories.attention_mask, use_cache=False)
+        known = None if self.frozen is None or stories.states is None else self.frozen.given(stories.states)
+        with known or nullcontext():
+            hidden = causal.base_model(input_ids=stories.input_ids, attention_mask=stories.attention_mask, use_cache=False)
         scores: Tensor = self.head(hidden.last_hidden_state.float())
         return scores
 
     def loss(self, stories: Stories) -> tuple[Tensor, float]:
-        """Mean loss over all sentences, and the share of last ones that are right."""
+        """Mean loss over all sentences, and the share of stories whose last state is right."""
         scores = self(stories)
         loss = nn.functional.cross_entropy(scores.flatten(0, 1), stories.targets.flatten(), ignore_index=-100)
-        return loss, self._right(scores, stories).float().mean().item()
+        return loss, _right(scores, stories).gather(1, _last(stories)).float().mean().item()
 
     @torch.no_grad()
-    def accuracy(self, stories: Stories) -> float:
-        """Share of stories whose last state is right: exact match of the answer."""
-        return self._right(self(stories), stories).float().mean().item()
+    def right(self, stories: Stories) -> Tensor:
+        """``(B, S + 1)`` bool, whether the state after the opening and each sentence is found: exact match of the answer."""
+        return _right(self(stories), stories)
 
-    def _right(self, scores: Tensor, stories: Stories) -> Tensor:
-        rows = torch.arange(len(stories.last))
-        return scores[rows, stories.last].argmax(-1) == stories.targets[rows, stories.last]
+    def accuracy(self, stories: Stories) -> float:
+        """Share of stories whose last state is found."""
+        return self.right(stories).gather(1, _last(stories)).float().mean().item()
+
+
+def _last(stories: Stories) -> Tensor:
+    return stories.ends.argmax(1, keepdim=True)
+
+
+def _right(scores: Tensor, stories: Stories) -> Tensor:
+    places = stories.ends.clamp(min=0)
+    return (scores.argmax(-1).gather(1, places) == stories.targets.gather(1, places)) & (stories.ends >= 0)
