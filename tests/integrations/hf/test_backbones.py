@@ -5,9 +5,10 @@ import struct
 import numpy as np
 import pytest
 import torch
+from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from statetrack.errors import InvalidInputError
-from statetrack.integrations.hf.backbones import load_gguf_llama, load_llama2c
+from statetrack.integrations.hf.backbones import load_gguf_llama, load_llama2c, truncated
 
 DIM, HIDDEN, LAYERS, HEADS, KV, CONTEXT = 8, 12, 2, 2, 1, 32
 WORDS = ["<unk>", "\n<s>\n", "\n</s>\n", *(f"<0x{byte:02X}>" for byte in range(256)), " ", "a", "b", "c", ".", " a", "ab", " ab"]
@@ -175,3 +176,21 @@ def test_a_gguf_file_that_is_not_there(tmp_path):
     pytest.importorskip("gguf", reason="gguf is not installed")
     with pytest.raises(InvalidInputError, match="is no file"):
         load_gguf_llama(tmp_path / "none.gguf")
+
+
+def test_a_truncated_model_is_its_lower_layers_and_the_last_norm():
+    config = Qwen2Config(
+        vocab_size=20, hidden_size=8, intermediate_size=8, num_hidden_layers=4, num_attention_heads=2, num_key_value_heads=2
+    )
+    model, ids = Qwen2ForCausalLM(config).eval(), torch.arange(6)[None]
+    with torch.no_grad():
+        middle = model(ids, output_hidden_states=True).hidden_states[2]
+        wanted = model.lm_head(model.model.norm(middle))
+        shorter = truncated(model, 2)
+        assert torch.equal(shorter(ids).logits, wanted)
+    assert shorter.config.num_hidden_layers == 2 == len(shorter.config.layer_types)
+    made = shorter.generate(ids, max_new_tokens=3, do_sample=False, pad_token_id=0)
+    assert made.shape == (1, 9)
+    for n in (0, 3):
+        with pytest.raises(InvalidInputError, match="n must be from 1 to the 2 decoder layers"):
+            truncated(model, n)

@@ -18,6 +18,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from statetrack.errors import InvalidInputError, MissingExtraError
+from statetrack.integrations.hf.insertion import decoder_layers
 
 Array = npt.NDArray[np.float32]
 
@@ -145,6 +146,24 @@ def _gguf_model(told: dict[str, Any], tensors: dict[str, Array]) -> LlamaForCaus
         pad_token_id=ids["padding"],
     )
     return _filled(config, state)
+
+
+def truncated(model: Any, n: int) -> Any:
+    """The model with its first ``n`` decoder layers alone, in place; its last norm and its head follow them.
+
+    What a text says is easiest to read in the middle of a model; the upper layers turn to the next word.
+
+    Raises:
+        InvalidInputError: the model has fewer layers, or ``n`` is below 1.
+    """
+    layers = decoder_layers(model)
+    if not 1 <= n <= len(layers):
+        raise InvalidInputError(f"n must be from 1 to the {len(layers)} decoder layers there are; got {n}.")
+    del layers[n:]
+    model.config.num_hidden_layers = n
+    if getattr(model.config, "layer_types", None) is not None:
+        model.config.layer_types = model.config.layer_types[:n]
+    return model
 
 
 _GGUF_NAMES = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down", "attn_norm", "ffn_norm")
