@@ -55,7 +55,8 @@ def test_lm_small_runs_and_keeps_what_is_done(monkeypatch, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")
-def test_words_runs_every_way_on_a_tiny_backbone(monkeypatch, tmp_path):
+@pytest.mark.parametrize("place", ["insert", "replace"])
+def test_words_runs_every_way_on_a_tiny_backbone(monkeypatch, tmp_path, place):
     from transformers import LlamaConfig, LlamaForCausalLM
 
     from statetrack.integrations.hf.pretraining.corpus import train_tokenizer
@@ -79,7 +80,7 @@ def test_words_runs_every_way_on_a_tiny_backbone(monkeypatch, tmp_path):
 
     monkeypatch.setattr(words, "load_backbone", backbone)
     training = words.Training(2, 4, LengthConfig(low=1, high=3, start=2), OptimConfig(schedule="cosine"))
-    monkeypatch.setitem(words.BUDGETS, "stories", words.Budget(-1, 0, 40, training, (2, 4), 32))
+    monkeypatch.setitem(words.BUDGETS, "stories", words.Budget(place, -1, 0, 40, training, (2, 4), 32))
     lines = []
     result = recipes.get("words")().run(tmp_path, only=["parity-*"], observer=lines.append)
     assert [run["way"] for run in result["runs"]] == list(words.WAYS)

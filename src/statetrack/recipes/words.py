@@ -1,7 +1,8 @@
 """State tracking in words: a frozen pre-trained language model, and what has to be trained in it to follow an automaton.
 
 Four ways, read by the same linear head at the end of each sentence: nothing but the head; LoRA; Mamba-2 or Flash PD-SSM inserted
-before a decoder layer. All leave the layers below it as they are, so these read every story once and for all (``OUT/states``).
+before the last decoder layer (stories260K) or in its place (SmolLM2). What lies below a trained layer reads every story once and
+for all (``OUT/states``).
 Trained on short stories; tested on longer ones, and with paraphrases that training never tells. Source: natural-language automata
 of PD-SSM (arXiv 2509.22284, a figure: diagonal layers fail even on parity, PD generalises), whose sentences are not published.
 
@@ -16,7 +17,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
@@ -53,7 +54,8 @@ LORA = {"r": 8, "lora_alpha": 16}
 @dataclass(frozen=True)
 class Budget:
     """Attributes:
-    first: decoder layer before which a layer is inserted; what lies below is frozen.
+    place: ``"insert"`` puts a layer before decoder layer ``first``, ``"replace"`` in its place.
+    first: number of that decoder layer; what lies below is frozen.
     adapted: first decoder layer with an adapter (LoRA); below it nothing is trained either.
     n_train: training stories.
     training: how.
@@ -63,6 +65,7 @@ class Budget:
     steps: of each way, relative to those of the training.
     """
 
+    place: Literal["insert", "replace"]
     first: int
     adapted: int
     n_train: int
@@ -80,6 +83,7 @@ class Budget:
 
 BUDGETS = {
     "stories": Budget(
+        place="insert",
         first=-1,
         adapted=0,
         n_train=2000,
@@ -91,6 +95,7 @@ BUDGETS = {
         lr={"lora": 0.3},
     ),
     "smollm2": Budget(
+        place="replace",
         first=-1,
         adapted=0,
         n_train=1500,
@@ -102,25 +107,29 @@ BUDGETS = {
         lr={"lora": 0.3},
     ),
 }
+_KEPT = 21
+"""Decoder layers of SmolLM2 that are used, of 30. What a sentence has said is easiest to read behind the twentieth."""
+
 _PART = 32
 """Stories of a part, which are read by the frozen layers together and kept in one file."""
 
 
 def load_backbone(preset: str) -> tuple[Any, Any]:
     """Model and tokenizer. Raises ``InvalidInputError`` unless ``STATETRACK_BACKBONE`` names them."""
-    from statetrack.integrations.hf.backbones import load_gguf_llama, load_llama2c
+    from statetrack.integrations.hf.backbones import load_gguf_llama, load_llama2c, truncated
 
     given = os.environ.get(BACKBONE, "")
     if not given or not Path(given).exists():
         raise InvalidInputError(f"Set {BACKBONE} to the backbone of preset {preset}; {given!r} is none.")
     if preset == "stories":
         return load_llama2c(Path(given) / "stories260K.bin", Path(given) / "tok512.bin")
-    return load_gguf_llama(given)
+    model, tokenizer = load_gguf_llama(given)
+    return truncated(model, _KEPT), tokenizer
 
 
 def prepared(way: str, model: Any, n_classes: int, budget: Budget) -> SentenceReader:
     """A reader of which only the head, and what the way adds to the model, is trained."""
-    from statetrack.integrations.hf import insert_layers
+    from statetrack.integrations.hf import insert_layers, replace_layers
     from statetrack.integrations.hf.frozen import FrozenPart
     from statetrack.integrations.hf.reader import SentenceReader
 
@@ -132,7 +141,7 @@ def prepared(way: str, model: Any, n_classes: int, budget: Budget) -> SentenceRe
         adapted = "|".join(str(i) for i in range(first % n, n))
         model = get_peft_model(model, LoraConfig(**LORA, target_modules=rf".*\.layers\.({adapted})\..*_proj"))
     elif way != "head":
-        insert_layers(model, way, [first], **LAYERS[way])
+        (insert_layers if budget.place == "insert" else replace_layers)(model, way, [first], **LAYERS[way])
     return SentenceReader(model, n_classes, FrozenPart(model, first) if first % n else None)
 
 
@@ -183,7 +192,8 @@ class Words(Recipe):
             "test_sentences": list(budget.test),
             "n_test": budget.n_test,
             "split": "test, used once after training; shorter stories are beginnings of the longest",
-            "inserted_before": budget.first,
+            "decoder_layers": _KEPT if self.preset == "smollm2" else "all",
+            "place": f"{budget.place} {budget.first}",
             "layers": LAYERS,
             "lora": {**LORA, "target_modules": "all matrices", "from_decoder_layer": budget.adapted},
             "training": {way: asdict(budget.of(way)) for way in WAYS},
