@@ -9,7 +9,7 @@ from transformers import AutoModelForCausalLM
 
 from statetrack.errors import InvalidInputError, RunError, UnknownNameError
 from statetrack.integrations.hf import insert_layers, load_inserted, remove_layers, replace_layers, save_inserted
-from statetrack.integrations.hf.insertion import decoder_layers, inserted_layers
+from statetrack.integrations.hf.insertion import Context, decoder_layers, inserted_layers
 
 BASE = {"vocab_size": 23, "hidden_size": 16, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": None}
 ATTENTION = {"num_attention_heads": 2, "num_key_value_heads": 1, "intermediate_size": 32, "num_hidden_layers": 2}
@@ -156,6 +156,55 @@ def test_packed_documents_do_not_see_each_other(tokens):
     torch.testing.assert_close(packed, apart, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("put", [insert_layers, replace_layers])
+def test_a_layer_with_ticks_reads_their_tokens_alone(put, tokens, tmp_path):
+    """The oracle takes the hidden states of those tokens out, runs the layer on them and puts its outputs back."""
+    model, tokens, hidden = backbone("Llama"), tokens(2, 9), {}
+    trained(put(model, "flash-pd-ssm", [1], ticks=[3, 7, 8, 9, 10], **OPTIONS))
+    (inserted,) = inserted_layers(model)
+    mask = torch.ones_like(tokens)
+    mask[0, :2] = 0
+
+    def look(module, args, kwargs):
+        hidden["in"] = args[0] if args else kwargs["hidden_states"]
+
+    def looked(module, args, kwargs, output):
+        hidden["out"] = output
+
+    inserted.register_forward_pre_hook(look, with_kwargs=True)
+    inserted.register_forward_hook(looked, with_kwargs=True)
+    with torch.no_grad():
+        model(tokens, attention_mask=mask, use_cache=False)
+        for row in range(len(tokens)):
+            x = hidden["in"][row]
+            wanted = x.clone()
+            at = [i for i in range(tokens.shape[1]) if int(tokens[row, i]) in (3, 7, 8, 9, 10) and mask[row, i]]
+            if at:
+                wanted[at] = x[at] + inserted.out(inserted.mixer(inserted.norm(x[at])[None])[0][0])
+            torch.testing.assert_close(hidden["out"][row], wanted)
+        alone = greedy(model, tokens, 4)
+        assert torch.equal(model.generate(tokens, **GREEDY), alone)
+        save_inserted(model, tmp_path / "ours")
+        again = load_inserted(backbone("Llama"), tmp_path / "ours")
+        assert torch.equal(again(tokens).logits, model(tokens).logits)
+        assert inserted_layers(again)[0].ticks == (3, 7, 8, 9, 10)
+        with pytest.raises(InvalidInputError, match="call the model with input_ids"):
+            model(inputs_embeds=model.get_input_embeddings()(tokens))
+
+
+def test_ticks_in_packed_documents(tokens):
+    tokens = tokens(2, 9)
+    model = trained(insert_layers(backbone("Llama"), "flash-pd-ssm", [1], ticks=[3, 7, 8, 9, 10, 11, 12], **OPTIONS))
+    (inserted,) = inserted_layers(model)
+    context = Context(ids=tokens[:1], offsets=torch.tensor([0, 2, 2, tokens.shape[1]]))
+    x = torch.randn(1, tokens.shape[1], 16)
+    with torch.no_grad():
+        packed = inserted.run(x, context, None)
+        for begin, end in ((0, 2), (2, tokens.shape[1])):
+            alone = inserted.run(x[:, begin:end], Context(ids=tokens[:1, begin:end]), None)
+            torch.testing.assert_close(packed[:, begin:end], alone)
+
+
 def test_replaced_layers_come_back(model, tokens):
     ids = tokens(1, 4)
     with torch.no_grad():
@@ -205,6 +254,8 @@ def test_activation_checkpointing_gives_the_same_gradients(tokens):
         (lambda model: insert_layers(model, "lru", d_state=0), InvalidInputError, "at least 1"),
         (lambda model: insert_layers(model, where=[0, -2]), InvalidInputError, "names a decoder layer twice"),
         (lambda model: insert_layers(insert_layers(model), where=[1]), InvalidInputError, "has one of our layers already"),
+        (lambda model: insert_layers(model, ticks=[]), InvalidInputError, "ticks must be ids of tokens"),
+        (lambda model: insert_layers(model, ticks=3), InvalidInputError, "ticks must be ids of tokens"),
         (lambda model: insert_layers(model, "flash-pd"), UnknownNameError, "flash-pd-ssm"),
         (lambda model: remove_layers(model), InvalidInputError, "has none of our layers"),
         (lambda model: decoder_layers(torch.nn.Linear(2, 2)), InvalidInputError, "no list"),

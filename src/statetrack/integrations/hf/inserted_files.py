@@ -54,7 +54,14 @@ def load_inserted(model: Any, folder: str | Path, *, freeze_backbone: bool = Tru
     tensors = load_file(path / "inserted.safetensors")
     for record in stored["records"]:
         put = insert_layers if record["kind"] == "insert" else replace_layers
-        put(model, record["layer"], record["where"], freeze_backbone=freeze_backbone, **record["options"])
+        put(
+            model,
+            record["layer"],
+            record["where"],
+            freeze_backbone=freeze_backbone,
+            ticks=record.get("ticks"),
+            **record["options"],
+        )
     for i, inserted in enumerate(inserted_layers(model)):
         begin = f"{i}."
         inserted.load_state_dict({n.removeprefix(begin): t for n, t in tensors.items() if n.startswith(begin)})

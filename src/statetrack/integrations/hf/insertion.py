@@ -34,6 +34,7 @@ class Context:
     Attributes:
         records: what was put where: kind, layer, where and options of each call, in plain data.
         trainable: names of the parameters that required gradients before.
+        ids: tokens of the present call, ``(B, L)``, if it was given those.
         mask: padding of the present call, as the model was given it.
         offsets: documents of the present call, if it packs some.
         handles: of all hooks.
@@ -42,6 +43,7 @@ class Context:
 
     records: list[dict[str, Any]] = field(default_factory=list)
     trainable: list[str] = field(default_factory=list)
+    ids: Tensor | None = None
     mask: Tensor | None = None
     offsets: Tensor | None = None
     handles: list[Any] = field(default_factory=list)
@@ -56,11 +58,12 @@ class InsertedLayer(GradientCheckpointingLayer):
         width: of the model.
         entry: number of its entry in the cache.
         options: of the layer.
+        ticks: ids of the tokens that the layer reads; None for all. At others its state and the hidden state stay as they are.
     """
 
-    def __init__(self, layer: str, width: int, entry: int, options: dict[str, Any]) -> None:
+    def __init__(self, layer: str, width: int, entry: int, options: dict[str, Any], ticks: tuple[int, ...] | None = None) -> None:
         super().__init__()
-        self.entry = entry
+        self.entry, self.ticks = entry, ticks
         self.norm = nn.RMSNorm(width, eps=1e-6)
         self.mixer = make_layer(layer, width, **options)
         self.out = nn.Linear(width, width, bias=False)
@@ -77,11 +80,26 @@ class InsertedLayer(GradientCheckpointingLayer):
 
     def run(self, hidden_states: Tensor, context: Context, cache: Any) -> Tensor:
         """``forward`` as a call of the model describes itself."""
-        mask = None if context.offsets is not None else padding_mask(context.mask, hidden_states.shape[1])
         entry = None if cache is None else slot(cache, self.entry)
         context.forgot |= cache is None
-        out: Tensor = self(hidden_states, mask=mask, cu_seqlens=context.offsets, cache=entry)
-        return out
+        ticking = self._ticking(hidden_states, context)
+        if context.offsets is None:
+            mask = padding_mask(context.mask, hidden_states.shape[1])
+            mask = mask if ticking is None else ticking if mask is None else mask & ticking
+            return cast(Tensor, self(hidden_states, mask=mask, cache=entry))
+        if ticking is None:
+            return cast(Tensor, self(hidden_states, cu_seqlens=context.offsets, cache=entry))
+        before = torch.nn.functional.pad(ticking[0].cumsum(0), (1, 0))
+        read = self(hidden_states[:, ticking[0]], cu_seqlens=before[context.offsets.long()], cache=entry)
+        return hidden_states.masked_scatter(ticking.unsqueeze(-1), read)
+
+    def _ticking(self, hidden_states: Tensor, context: Context) -> Tensor | None:
+        """``(B, L)`` bool, which tokens the layer reads; None for all."""
+        if self.ticks is None:
+            return None
+        if context.ids is None or context.ids.shape != hidden_states.shape[:2]:
+            raise InvalidInputError("A layer with ticks has to know the tokens: call the model with input_ids.")
+        return torch.isin(context.ids, torch.tensor(self.ticks, device=context.ids.device))
 
 
 class ReplacedLayer(nn.Module):
@@ -111,7 +129,13 @@ class ReplacedLayer(nn.Module):
 
 
 def insert_layers(
-    model: Any, layer: str = "flash-pd-ssm", where: Sequence[int] | None = None, *, freeze_backbone: bool = True, **options: Any
+    model: Any,
+    layer: str = "flash-pd-ssm",
+    where: Sequence[int] | None = None,
+    *,
+    freeze_backbone: bool = True,
+    ticks: Sequence[int] | None = None,
+    **options: Any,
 ) -> Any:
     """Put one of our layers before each of some decoder layers, in place; the model's output is the same until they are trained.
 
@@ -120,21 +144,28 @@ def insert_layers(
         layer: registered name.
         where: numbers of decoder layers, negative ones from the end; None means the middle one.
         freeze_backbone: let the new parameters alone require gradients.
+        ticks: ids of the tokens that the layer reads, such as those that end sentences; None for all.
         options: of the layer.
 
     Returns:
         The model.
 
     Raises:
-        InvalidInputError: no list of decoder layers, a number out of range, or one that has a layer of ours already; the model
-            is as it was then.
+        InvalidInputError: no list of decoder layers, a number out of range, one that has a layer of ours already, or ticks that
+            are no ids; the model is as it was then.
         UnknownNameError: no such layer or option.
     """
-    return _put(model, "insert", layer, where, freeze_backbone, options)
+    return _put(model, "insert", layer, where, freeze_backbone, ticks, options)
 
 
 def replace_layers(
-    model: Any, layer: str = "flash-pd-ssm", where: Sequence[int] | None = None, *, freeze_backbone: bool = True, **options: Any
+    model: Any,
+    layer: str = "flash-pd-ssm",
+    where: Sequence[int] | None = None,
+    *,
+    freeze_backbone: bool = True,
+    ticks: Sequence[int] | None = None,
+    **options: Any,
 ) -> Any:
     """Put one of our layers in the place of each of some decoder layers; it passes on what it gets until it is trained.
 
@@ -143,17 +174,18 @@ def replace_layers(
         layer: registered name.
         where: numbers of decoder layers, negative ones from the end; None means the last one.
         freeze_backbone: let the new parameters alone require gradients.
+        ticks: ids of the tokens that the layer reads, such as those that end sentences; None for all.
         options: of the layer.
 
     Returns:
         The model.
 
     Raises:
-        InvalidInputError: no list of decoder layers, a number out of range, or one that has a layer of ours already; the model
-            is as it was then.
+        InvalidInputError: no list of decoder layers, a number out of range, one that has a layer of ours already, or ticks that
+            are no ids; the model is as it was then.
         UnknownNameError: no such layer or option.
     """
-    return _put(model, "replace", layer, where, freeze_backbone, options)
+    return _put(model, "replace", layer, where, freeze_backbone, ticks, options)
 
 
 def remove_layers(model: Any) -> Any:
@@ -212,7 +244,15 @@ def _found(model: Any) -> tuple[nn.Module, nn.ModuleList]:
     raise InvalidInputError(f"{type(model).__name__} has no list of as many decoder layers as its configuration says ({n}).")
 
 
-def _put(model: Any, kind: Kind, layer: str, where: Sequence[int] | None, freeze: bool, options: dict[str, Any]) -> Any:
+def _put(
+    model: Any,
+    kind: Kind,
+    layer: str,
+    where: Sequence[int] | None,
+    freeze: bool,
+    ticks: Sequence[int] | None,
+    options: dict[str, Any],
+) -> Any:
     """Insert or replace; nothing of the model is touched before all that can be wrong has been looked at."""
     layers = decoder_layers(model)
     n, taken = len(layers), len(inserted_layers(model))
@@ -222,7 +262,8 @@ def _put(model: Any, kind: Kind, layer: str, where: Sequence[int] | None, freeze
             raise InvalidInputError(
                 f"Decoder layer {i} has one of our layers already; remove_layers(model) takes all of them out."
             )
-    made = [_made(model, layer, n + taken + k, options) for k in range(len(chosen))]
+    read = _checked_ticks(ticks)
+    made = [_made(model, layer, n + taken + k, options, read) for k in range(len(chosen))]
     context = _context(model, freeze)
     for i, inserted in zip(chosen, made, strict=True):
         if kind == "replace":
@@ -231,7 +272,7 @@ def _put(model: Any, kind: Kind, layer: str, where: Sequence[int] | None, freeze
         layers[i].add_module(_CHILD, inserted)
         layers[i].__dict__[_CONTEXT] = context
         context.handles.append(layers[i].register_forward_pre_hook(_before, with_kwargs=True))
-    context.records.append({"kind": kind, "layer": layer, "where": chosen, "options": options})
+    context.records.append({"kind": kind, "layer": layer, "where": chosen, "ticks": read, "options": options})
     return model
 
 
@@ -244,6 +285,15 @@ def _chosen(where: Any, n: int, default: int) -> list[int]:
     if len(set(chosen)) < len(chosen):
         raise InvalidInputError(f"where names a decoder layer twice: {asked}.")
     return chosen
+
+
+def _checked_ticks(ticks: Any) -> tuple[int, ...] | None:
+    if ticks is None:
+        return None
+    read = tuple(ticks) if isinstance(ticks, Iterable) else ()
+    if not read or any(isinstance(i, bool) or not isinstance(i, int) or i < 0 for i in read):
+        raise InvalidInputError(f"ticks must be ids of tokens, at least one; got {ticks!r}.")
+    return read
 
 
 def _context(model: Any, freeze: bool) -> Context:
@@ -263,9 +313,9 @@ def _context(model: Any, freeze: bool) -> Context:
     return cast(Context, context)
 
 
-def _made(model: Any, layer: str, entry: int, options: dict[str, Any]) -> InsertedLayer:
+def _made(model: Any, layer: str, entry: int, options: dict[str, Any], ticks: tuple[int, ...] | None) -> InsertedLayer:
     like = next(model.parameters())
-    inserted = InsertedLayer(layer, model.config.hidden_size, entry, options).to(like.device, like.dtype)
+    inserted = InsertedLayer(layer, model.config.hidden_size, entry, options, ticks).to(like.device, like.dtype)
     return inserted.train(model.training)
 
 
@@ -273,6 +323,8 @@ def _remember(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     """Before the model runs: what only it is told, and its layers are not."""
     context: Context = module.__dict__[_CONTEXT]
     context.forgot = False
+    ids = kwargs.get("input_ids", args[0] if args else None)
+    context.ids = ids if isinstance(ids, Tensor) else None
     context.mask = kwargs.get("attention_mask") if isinstance(kwargs.get("attention_mask"), Tensor) else None
     offsets = kwargs.get("cu_seq_lens_q")
     context.offsets = offsets if isinstance(offsets, torch.Tensor) else None
