@@ -127,8 +127,8 @@ def load_backbone(preset: str) -> tuple[Any, Any]:
     return truncated(model, _KEPT), tokenizer
 
 
-def prepared(way: str, model: Any, n_classes: int, budget: Budget) -> SentenceReader:
-    """A reader of which only the head, and what the way adds to the model, is trained."""
+def prepared(way: str, model: Any, n_classes: int, budget: Budget, ticks: list[int]) -> SentenceReader:
+    """A reader of which only the head, and what the way adds to the model, is trained; a layer of ours reads only ``ticks``."""
     from statetrack.integrations.hf import insert_layers, replace_layers
     from statetrack.integrations.hf.frozen import FrozenPart
     from statetrack.integrations.hf.reader import SentenceReader
@@ -141,7 +141,7 @@ def prepared(way: str, model: Any, n_classes: int, budget: Budget) -> SentenceRe
         adapted = "|".join(str(i) for i in range(first % n, n))
         model = get_peft_model(model, LoraConfig(**LORA, target_modules=rf".*\.layers\.({adapted})\..*_proj"))
     elif way != "head":
-        (insert_layers if budget.place == "insert" else replace_layers)(model, way, [first], **LAYERS[way])
+        (insert_layers if budget.place == "insert" else replace_layers)(model, way, [first], ticks=ticks, **LAYERS[way])
     return SentenceReader(model, n_classes, FrozenPart(model, first) if first % n else None)
 
 
@@ -194,21 +194,24 @@ class Words(Recipe):
             "split": "test, used once after training; shorter stories are beginnings of the longest",
             "decoder_layers": _KEPT if self.preset == "smollm2" else "all",
             "place": f"{budget.place} {budget.first}",
+            "ticks": "ends of sentences: our layers read no other tokens",
             "layers": LAYERS,
             "lora": {**LORA, "target_modules": "all matrices", "from_decoder_layer": budget.adapted},
             "training": {way: asdict(budget.of(way)) for way in WAYS},
         }
 
     def _run(self, name: str, theme: str, way: str, out: Path, observer: Callable[[str], None]) -> dict[str, Any]:
-        from statetrack.integrations.hf.reader import Stories, join, tell
+        from statetrack.integrations.hf.insertion import inserted_layers
+        from statetrack.integrations.hf.reader import Stories, end_tokens, join, tell
         from statetrack.integrations.hf.shelf import shelved
 
         budget, task = BUDGETS[self.preset], Sentences(theme=theme)
         model, tokenizer = load_backbone(self.preset)
+        ticks = end_tokens(tell(task, tokenizer, [1] * _PART, stream(0, "train", 0)))
         torch.set_num_threads(1)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            reader = prepared(way, model, task.told.automaton.n_outputs, budget)
+            reader = prepared(way, model, task.told.automaton.n_outputs, budget, ticks)
 
         def shelf(kind: str, split: Split, length: int, n: int) -> Stories:
             told = Sentences(theme=theme, paraphrases=kind)
@@ -222,6 +225,9 @@ class Words(Recipe):
             return shelved(folder, part, n_parts, reader.frozen, observer)
 
         train = shelf("train", "train", budget.training.lengths.high, budget.n_train)
+        for inserted in inserted_layers(model):
+            assert train.states is not None
+            inserted.fit_norm(train.states[torch.isin(train.input_ids, torch.tensor(ticks)) & (train.attention_mask > 0)])
         reached = train_reader(reader, train, budget.of(way), out / "runs" / name, lambda line: observer(f"{name}: {line}"))
         reader.eval()
         accuracy: dict[str, dict[str, float]] = {}

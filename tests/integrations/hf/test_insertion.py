@@ -205,6 +205,15 @@ def test_ticks_in_packed_documents(tokens):
             torch.testing.assert_close(packed[:, begin:end], alone)
 
 
+def test_a_fitted_norm_gives_features_of_one_size():
+    model = insert_layers(backbone("Llama"), **OPTIONS)
+    (inserted,) = inserted_layers(model)
+    size = torch.logspace(-1, 2, 16)
+    states = torch.randn(3, 400, 16, generator=torch.Generator().manual_seed(2)) * size
+    inserted.fit_norm(states)
+    torch.testing.assert_close(inserted.norm(states).pow(2).mean((0, 1)), torch.ones(16), rtol=1e-3, atol=1e-3)
+
+
 def test_replaced_layers_come_back(model, tokens):
     ids = tokens(1, 4)
     with torch.no_grad():

@@ -78,6 +78,19 @@ class InsertedLayer(GradientCheckpointingLayer):
             cache.set(state, hidden_states.shape[1])
         return hidden_states + self.out(y.to(x.dtype)).to(hidden_states.dtype)
 
+    @torch.no_grad()
+    def fit_norm(self, hidden_states: Tensor) -> None:
+        """Weigh features by one over their size, so that the layer is given all of them equally large.
+
+        In pre-trained models a few features are many times as large as all others and hardly ever change; behind a norm without
+        weights there is little left of the others.
+
+        Args:
+            hidden_states: ``(..., E)``, of tokens like those that the layer will read.
+        """
+        plain = nn.functional.rms_norm(hidden_states.flatten(0, -2).float(), self.norm.normalized_shape, eps=self.norm.eps)
+        self.norm.weight.copy_(plain.square().mean(0).clamp(min=1e-6).rsqrt())
+
     def run(self, hidden_states: Tensor, context: Context, cache: Any) -> Tensor:
         """``forward`` as a call of the model describes itself."""
         entry = None if cache is None else slot(cache, self.entry)

@@ -130,6 +130,12 @@ def join(parts: Sequence[Stories]) -> Stories:
     )
 
 
+def end_tokens(stories: Stories) -> list[int]:
+    """Ids of the tokens that end sentences."""
+    places = stories.ends.clamp(min=0)
+    return stories.input_ids.gather(1, places)[stories.ends >= 0].unique().tolist()
+
+
 class SentenceReader(nn.Module):
     """A language model and a linear readout of its last hidden state.
 
