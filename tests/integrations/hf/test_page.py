@@ -15,7 +15,7 @@ BLOCKS = re.findall(r"```(bash|python)\n(.*?)```", PAGE.read_text(encoding="utf8
 def test_snippets_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     snippets = [text for language, text in BLOCKS if language == "python"]
-    assert len(snippets) == 3
+    assert len(snippets) == 4
     for snippet in snippets:
         exec(compile(snippet, str(PAGE), "exec"), {})
     told = capsys.readouterr().out
@@ -27,7 +27,7 @@ def test_commands_run(tmp_path):
     text = "\n\n\n".join(f"Tom pressed the switch {n} times. Now the lamp is off." for n in range(40))
     (tmp_path / "book.txt").write_text(text, encoding="utf8")
     commands = [line for language, text in BLOCKS if language == "bash" for line in text.splitlines()]
-    assert len(commands) == 3
+    assert len(commands) == 4
     for line in commands:
         done = subprocess.run(
             [sys.executable, "-m", *shlex.split(line)], cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False
