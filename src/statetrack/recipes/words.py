@@ -39,10 +39,11 @@ THEMES = ("parity", "cycle")
 WAYS = ("flash-pd-ssm", "mamba2", "lora", "head")
 LAYERS: dict[str, dict[str, Any]] = {
     "flash-pd-ssm": {
-        "d_state": 4,
-        "n_heads": 16,
-        "dictionary_size": 4,
+        "d_state": 16,
+        "n_heads": 4,
+        "dictionary_size": 8,
         "dictionary_init": "permutation",
+        "d_field": "real",
         "modulus": "unit",
         "additive_input": False,
     },
@@ -86,25 +87,27 @@ BUDGETS = {
         place="insert",
         first=-1,
         adapted=0,
-        n_train=2000,
+        n_train=2048,
         training=Training(
-            1500, 32, LengthConfig(low=1, high=8, start=2, growth=2.0, threshold=0.9), OptimConfig(lr=1e-2, schedule="cosine")
+            2500, 32, LengthConfig(low=1, high=8, start=4, growth=1.5, threshold=0.8), OptimConfig(lr=5e-3, schedule="cosine")
         ),
         test=(4, 8, 16, 32),
         n_test=256,
-        lr={"lora": 0.3},
+        lr={"lora": 0.6},
+        steps={"lora": 0.2},
     ),
     "smollm2": Budget(
         place="replace",
         first=-1,
-        adapted=0,
-        n_train=1500,
+        adapted=15,
+        n_train=640,
         training=Training(
-            1500, 16, LengthConfig(low=1, high=25, start=2, growth=2.0, threshold=0.9), OptimConfig(lr=3e-3, schedule="cosine")
+            1500, 32, LengthConfig(low=1, high=16, start=6, growth=1.5, threshold=0.7), OptimConfig(lr=5e-3, schedule="cosine")
         ),
-        test=(12, 25, 40, 80),
-        n_test=128,
+        test=(4, 8, 16, 32),
+        n_test=64,
         lr={"lora": 0.3},
+        steps={"lora": 0.1},
     ),
 }
 _KEPT = 21
