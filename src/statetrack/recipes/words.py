@@ -63,7 +63,7 @@ class Budget:
     test: sentences of test stories.
     n_test: test stories.
     lr: of each way, relative to that of the training.
-    steps: of each way, relative to those of the training.
+    steps: of each way and of each theme, relative to those of the training.
     """
 
     place: Literal["insert", "replace"]
@@ -76,10 +76,11 @@ class Budget:
     lr: dict[str, float] = field(default_factory=dict)
     steps: dict[str, float] = field(default_factory=dict)
 
-    def of(self, way: str) -> Training:
-        """The training of a way."""
+    def of(self, theme: str, way: str) -> Training:
+        """The training of a run."""
         optim = replace(self.training.optim, lr=self.training.optim.lr * self.lr.get(way, 1.0))
-        return replace(self.training, optim=optim, steps=round(self.training.steps * self.steps.get(way, 1.0)))
+        share = self.steps.get(way, 1.0) * self.steps.get(theme, 1.0)
+        return replace(self.training, optim=optim, steps=round(self.training.steps * share))
 
 
 BUDGETS = {
@@ -102,12 +103,12 @@ BUDGETS = {
         adapted=15,
         n_train=640,
         training=Training(
-            1500, 32, LengthConfig(low=1, high=16, start=6, growth=1.5, threshold=0.7), OptimConfig(lr=5e-3, schedule="cosine")
+            2500, 32, LengthConfig(low=1, high=16, start=6, growth=1.5, threshold=0.7), OptimConfig(lr=5e-3, schedule="cosine")
         ),
         test=(4, 8, 16, 32),
         n_test=64,
         lr={"lora": 0.3},
-        steps={"lora": 0.1},
+        steps={"lora": 0.1, "parity": 0.6},
     ),
 }
 _KEPT = 21
@@ -200,7 +201,7 @@ class Words(Recipe):
             "ticks": "ends of sentences: our layers read no other tokens",
             "layers": LAYERS,
             "lora": {**LORA, "target_modules": "all matrices", "from_decoder_layer": budget.adapted},
-            "training": {way: asdict(budget.of(way)) for way in WAYS},
+            "training": {f"{theme}-{way}": asdict(budget.of(theme, way)) for theme in THEMES for way in WAYS},
         }
 
     def _run(self, name: str, theme: str, way: str, out: Path, observer: Callable[[str], None]) -> dict[str, Any]:
@@ -231,7 +232,9 @@ class Words(Recipe):
         for inserted in inserted_layers(model):
             assert train.states is not None
             inserted.fit_norm(train.states[torch.isin(train.input_ids, torch.tensor(ticks)) & (train.attention_mask > 0)])
-        reached = train_reader(reader, train, budget.of(way), out / "runs" / name, lambda line: observer(f"{name}: {line}"))
+        reached = train_reader(
+            reader, train, budget.of(theme, way), out / "runs" / name, lambda line: observer(f"{name}: {line}")
+        )
         reader.eval()
         accuracy: dict[str, dict[str, float]] = {}
         for kind in ("train", "new"):
