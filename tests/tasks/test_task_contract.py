@@ -70,7 +70,7 @@ CHECKSUMS = {
     "regular-language-every": "c2c9695901d60f28",
     "reverse-string": "6b6c08252eeb13c9",
     "selective-copying": "4280f379c2cbaacc",
-    "sentences": "04314d7f5f3a93df",
+    "sentences": "cccb654d55675a76",
     "solve-equation": "5aa33cfad2661193",
     "square-root": "d8a06c1ffc60c5b2",
     "stack-manipulation": "20d9edab1cae4f3e",

@@ -108,7 +108,7 @@ BUDGETS = {
         test=(4, 8, 16, 32),
         n_test=64,
         lr={"lora": 0.3},
-        steps={"lora": 0.1, "parity": 0.6},
+        steps={"lora": 0.1, "head": 0.1, "parity": 0.6},
     ),
 }
 _KEPT = 21
