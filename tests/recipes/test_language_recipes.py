@@ -119,8 +119,9 @@ def test_boxes_scores_whole_answers(monkeypatch, tmp_path):
     assert json.loads((tmp_path / "boxes_cpu.json").read_text())["protocol"]["world"] == boxes.WORLD
 
 
-def test_the_stored_table_is_that_of_the_stored_runs():
+@pytest.mark.parametrize("preset", ["stories", "smollm2"])
+def test_the_stored_table_is_that_of_the_stored_runs(preset):
     folder = Path(__file__).parents[2] / "results"
-    result = json.loads((folder / "words_stories.json").read_text(encoding="utf8"))
-    assert (folder / "words_stories.md").read_text(encoding="utf8") == words.Words("stories").table(result) + "\n"
+    result = json.loads((folder / f"words_{preset}.json").read_text(encoding="utf8"))
+    assert (folder / f"words_{preset}.md").read_text(encoding="utf8") == words.Words(preset).table(result) + "\n"
     assert result["runs"]

@@ -42,7 +42,7 @@ class Sentences(Task):
 
     >>> task = Sentences(theme="parity")
     >>> print(task.example(2, np.random.default_rng(0)).text)
-    The lamp is off. Someone came in and flipped the switch. Ben pushed the button once. Now the lamp is off
+    The lamp is off. Dad used the switch. Someone saw Tom as the button was pressed. Now the lamp is off
     """
 
     summary = "the state of an automaton whose letters are told in sentences"
