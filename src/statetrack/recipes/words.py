@@ -12,7 +12,6 @@ GGUF file of SmolLM2-135M (preset ``smollm2``).
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatch
@@ -23,6 +22,7 @@ import torch
 
 from statetrack.errors import InvalidInputError
 from statetrack.recipes.base import Recipe, register
+from statetrack.recipes.environment import BACKBONE
 from statetrack.recipes.words_training import Training, train_reader
 from statetrack.tasks import stream
 from statetrack.tasks.sentences import Sentences
@@ -34,7 +34,6 @@ from statetrack.training.revision import revision
 if TYPE_CHECKING:
     from statetrack.integrations.hf.reader import SentenceReader
 
-BACKBONE = "STATETRACK_BACKBONE"
 THEMES = ("parity", "cycle")
 WAYS = ("flash-pd-ssm", "mamba2", "lora", "head")
 LAYERS: dict[str, dict[str, Any]] = {
@@ -122,11 +121,9 @@ def load_backbone(preset: str) -> tuple[Any, Any]:
     """Model and tokenizer. Raises ``InvalidInputError`` unless ``STATETRACK_BACKBONE`` names them."""
     from statetrack.integrations.hf.backbones import load_gguf_llama, load_llama2c, truncated
 
-    given = os.environ.get(BACKBONE, "")
-    if not given or not Path(given).exists():
-        raise InvalidInputError(f"Set {BACKBONE} to the backbone of preset {preset}; {given!r} is none.")
+    given = BACKBONE.path("words")
     if preset == "stories":
-        return load_llama2c(Path(given) / "stories260K.bin", Path(given) / "tok512.bin")
+        return load_llama2c(given / "stories260K.bin", given / "tok512.bin")
     model, tokenizer = load_gguf_llama(given)
     return truncated(model, _KEPT), tokenizer
 

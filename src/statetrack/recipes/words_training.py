@@ -16,7 +16,7 @@ from statetrack.training.checkpoint import checkpoints, load_tensors, moments_fr
 from statetrack.training.config import LengthConfig, OptimConfig
 from statetrack.training.curriculum import Curriculum
 from statetrack.training.files import read_json
-from statetrack.training.optim import learning_rate, parameter_groups, progress
+from statetrack.training.optim import learning_rate, make_optimizer, progress
 from statetrack.training.reading import from_plain
 
 if TYPE_CHECKING:
@@ -74,9 +74,7 @@ def train_reader(
     Returns:
         Where it ended.
     """
-    groups = parameter_groups(reader, training.optim.weight_decay)
-    groups = [{**group, "params": [p for p in group["params"] if p.requires_grad]} for group in groups]
-    optimizer = torch.optim.AdamW([group for group in groups if group["params"]], lr=training.optim.lr)
+    optimizer = make_optimizer(reader, training.optim)
     trained = {name: parameter for name, parameter in reader.named_parameters() if parameter.requires_grad}
     layers = [module for module in reader.modules() if isinstance(module, Layer)]
     position = _position(folder, trained, optimizer, training)
@@ -93,7 +91,8 @@ def train_reader(
             group["lr"] = learning_rate(step, training.steps, None, training.optim)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(trained.values(), training.optim.clip)
+        if training.optim.clip:
+            torch.nn.utils.clip_grad_norm_(trained.values(), training.optim.clip)
         optimizer.step()
         position.curriculum.update(accuracy, training.lengths)
         position.step, position.cpu_seconds = step + 1, time.process_time() - began

@@ -12,8 +12,8 @@ from statetrack.training.config import OptimConfig
 
 
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Two groups: weight matrices with decay; embeddings, vectors and the parameters of transitions (which layers name in
-    ``float32_parameters``) without."""
+    """Two groups of what requires gradients: weight matrices with decay; embeddings, vectors and the parameters of transitions
+    (which layers name in ``float32_parameters``) without."""
     spared = set()
     for module in model.modules():
         if isinstance(module, nn.Embedding):
@@ -21,7 +21,7 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, An
         spared |= {id(getattr(module, name)) for name in getattr(module, "float32_parameters", ())}
     decay: list[nn.Parameter] = []
     free: list[nn.Parameter] = []
-    for parameter in model.parameters():
+    for parameter in (parameter for parameter in model.parameters() if parameter.requires_grad):
         (decay if parameter.ndim >= 2 and id(parameter) not in spared else free).append(parameter)
     return [{"params": decay, "weight_decay": weight_decay}, {"params": free, "weight_decay": 0.0}]
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from statetrack.errors import InvalidInputError
-from statetrack.integrations.hf.insertion import decoder_layers
+from statetrack.integrations.hf.insertion import StandIn, decoder_layers
 
 
 class _ReachedError(Exception):
@@ -27,18 +27,15 @@ class _ReachedError(Exception):
         self.states = states
 
 
-class _StandIn(nn.Module):
-    """Passes on what it gets, or what it was given, and answers for the decoder layer whose place it takes."""
+class _Given(StandIn):
+    """Passes on the states that the lower part gave once."""
 
-    def __init__(self, original: nn.Module, states: Tensor | None) -> None:
-        super().__init__()
-        self.__dict__.update(original=original, states=states)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.__dict__["original"], name)
+    def __init__(self, original: nn.Module, states: Tensor) -> None:
+        super().__init__(original)
+        self.__dict__["states"] = states
 
     def forward(self, hidden_states: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        return hidden_states if self.states is None else self.states
+        return cast(Tensor, self.states)
 
 
 class FrozenPart:
@@ -90,7 +87,7 @@ class FrozenPart:
         below = list(self.layers[: self.first])
         try:
             for i, layer in enumerate(below):
-                self.layers[i] = _StandIn(layer, states if i == self.first - 1 else None)
+                self.layers[i] = _Given(layer, states) if i == self.first - 1 else StandIn(layer)
             yield
         finally:
             for i, layer in enumerate(below):

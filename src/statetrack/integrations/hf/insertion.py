@@ -115,13 +115,12 @@ class InsertedLayer(GradientCheckpointingLayer):
         return torch.isin(context.ids, torch.tensor(self.ticks, device=context.ids.device))
 
 
-class ReplacedLayer(nn.Module):
-    """One of our layers in the place of a decoder layer, which it keeps out of sight and answers for."""
+class StandIn(nn.Module):
+    """In the place of a decoder layer, which it keeps out of sight and answers for; passes on what it gets."""
 
-    def __init__(self, original: nn.Module, index: int, inserted: InsertedLayer, context: Context) -> None:
+    def __init__(self, original: nn.Module) -> None:
         super().__init__()
-        self.__dict__.update(original=original, index=index, context=context)
-        setattr(self, _CHILD, inserted)
+        self.__dict__["original"] = original
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -130,6 +129,18 @@ class ReplacedLayer(nn.Module):
             if name.startswith("_") or "original" not in self.__dict__:
                 raise
             return getattr(self.__dict__["original"], name)
+
+    def forward(self, hidden_states: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return hidden_states
+
+
+class ReplacedLayer(StandIn):
+    """One of our layers in the place of a decoder layer."""
+
+    def __init__(self, original: nn.Module, index: int, inserted: InsertedLayer, context: Context) -> None:
+        super().__init__(original)
+        self.__dict__.update(index=index, context=context)
+        setattr(self, _CHILD, inserted)
 
     def forward(self, hidden_states: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         cache = cache_among(args, kwargs.values())
